@@ -1,0 +1,1 @@
+"""The edge agent: one process per metal, which samples isolates already loaded there."""

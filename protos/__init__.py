@@ -1,0 +1,1 @@
+"""Wire definitions with their generated code beside them; `make gen` makes it again."""
