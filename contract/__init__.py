@@ -1,1 +1,1 @@
-"""What both halves agree on: ids, faults, plain messages, their protobuf form, and the gRPC set-up."""
+"""What both halves agree on: ids, faults, plain messages and their wire form, gRPC set-up."""

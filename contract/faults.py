@@ -1,7 +1,7 @@
 """Every error of the product: one closed set of kinds, each reason belonging to exactly one kind.
 
-A fault is raised with a reason and a message a caller may read. It is mapped once per edge: to HTTP in
-``control_plane.api.problems``, to gRPC in ``contract.rpc``, to what dispatch does next in
+A fault is raised with a reason and a message a caller may read. It is mapped once per edge: to
+HTTP in ``control_plane.api.problems``, to gRPC in ``contract.rpc``, to what dispatch does next in
 ``control_plane.retry``. Each of those tables is total over :class:`Reason`, by test.
 """
 

@@ -1,11 +1,13 @@
-"""What the two halves tell each other, as plain frozen values. ``contract.convert`` is their wire form."""
+"""What the two halves tell each other, as plain frozen values (wire form: ``contract.convert``)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum, unique
+from typing import TYPE_CHECKING
 
-from contract.faults import Reason
+if TYPE_CHECKING:
+    from contract.faults import Reason
 
 
 @unique
@@ -34,7 +36,7 @@ LIVE_CAPTURE_STATES = frozenset({CaptureState.ORDERED, CaptureState.SAMPLING})
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureKey:
-    """Which capture of which session; orders and uploads are idempotent by it. ``capture`` counts from 1."""
+    """Which capture of which session, counted from 1; orders and uploads are idempotent by it."""
 
     session_id: str
     capture: int
@@ -166,7 +168,7 @@ class Sighting:
 
     Args:
         executions: in the reporting interval.
-        idle_ms: since its last execution, at the time of the report; None when only loaded, never run.
+        idle_ms: since its last execution, when reported; None when only loaded, never run.
         isolates: loaded now.
         free_isolates: loaded, of one account alone, and not held by a capture.
         shared: every loaded isolate of it is shared with another account.
@@ -221,7 +223,7 @@ class Report:
     """What changed on a metal since its last report, or everything when ``snapshot``.
 
     Args:
-        captures: captures the agent is running, so that a gateway learns what a restarted agent lost.
+        captures: what the agent is running, so that a gateway learns what a restart lost.
     """
 
     metal: Metal
