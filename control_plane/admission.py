@@ -1,0 +1,255 @@
+"""From a request to a queued session: who asks, for what, and may they."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from contract.faults import Fault, Reason
+from contract.ids import LATEST, VERSION_PREFIX
+from contract.messages import ProfileType
+from control_plane.session import SessionEvent, lifetime_ms
+from control_plane.store import accounts, captures, sessions, workers
+from control_plane.store.accounts import Permission, Token
+from control_plane.store.captures import Stop
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from contract.messages import Actor
+    from control_plane.settings import Settings
+    from control_plane.store.database import Database
+    from control_plane.store.sessions import Session
+    from control_plane.store.workers import Version, Worker
+
+TOKEN_PREFIX = "isop_"  # noqa: S105 - the part of every token that lets a leaked one be found
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Whose token a request carries."""
+
+    account_id: str
+    token_id: str
+    permissions: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRequest:
+    """What is asked for, in the caller's words.
+
+    Args:
+        worker: id or name.
+        version: UUID, a prefix of it, or ``latest``.
+        origin: ``sync`` for a caller that waits, ``api`` for one that asks again by id.
+    """
+
+    worker: str
+    version: str = LATEST
+    profile_type: ProfileType = ProfileType.CPU
+    duration_ms: int
+    sampling_interval_us: int = 1000
+    actor: Actor | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    origin: Literal["sync", "api"] = "api"
+
+
+def token_hash(token_text: str) -> bytes:
+    """Return what is stored of a token: 256 random bits need no salt and no slow hash."""
+    return hashlib.sha256(token_text.encode()).digest()
+
+
+async def mint(db: Database, account_id: str) -> str:
+    """Make a token for an account; its text is returned once and kept nowhere."""
+    token_text = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    async with db.begin() as conn:
+        await accounts.add_token(
+            conn,
+            Token(
+                account_id=account_id,
+                token_id=secrets.token_hex(16),
+                hash=token_hash(token_text),
+                permissions=frozenset({Permission.WORKERS_SCRIPTS_READ}),
+            ),
+        )
+    return token_text
+
+
+async def authenticate(db: Database, token_text: str, account_id: str) -> Caller:
+    """Resolve a bearer token for the account a request names.
+
+    Raises:
+        Fault: unauthenticated; permission_missing when the token is another account's, or may not
+            read.
+    """
+    digest = token_hash(token_text)
+    async with db.read() as conn:
+        token = await accounts.token_by_hash(conn, digest)
+    if token is None or not hmac.compare_digest(token.hash, digest):
+        raise Fault(Reason.UNAUTHENTICATED, "Authentication error")
+    needed = Permission.WORKERS_SCRIPTS_READ
+    if token.account_id != account_id or needed not in token.permissions:
+        raise Fault(
+            Reason.PERMISSION_MISSING,
+            f"The token lacks the permission {needed.value} for this account.",
+        )
+    return Caller(
+        account_id=token.account_id, token_id=token.token_id, permissions=token.permissions
+    )
+
+
+async def resolve_worker(conn: AsyncConnection, account_id: str, worker: str) -> Worker:
+    """Find a Worker by id or name.
+
+    Raises:
+        Fault: worker_unknown.
+    """
+    found = await workers.find(conn, account_id, worker)
+    if found is None:
+        raise Fault(Reason.WORKER_UNKNOWN, "This Worker does not exist on your account.")
+    return found
+
+
+async def resolve_version(conn: AsyncConnection, worker: Worker, version: str) -> Version:
+    """Find a version by UUID, prefix, or ``latest``: the one created last, deployed or not.
+
+    Raises:
+        Fault: version_unknown; version_ambiguous, naming up to five.
+    """
+    wanted = version.lower()
+    prefix = "" if wanted == LATEST else wanted
+    if prefix and not VERSION_PREFIX.match(prefix):
+        raise _version_unknown(version)
+    found = await workers.versions_by_prefix(
+        conn,
+        worker.account_id,
+        worker.worker_id,
+        prefix,
+        limit=1 if not prefix else _MOST_NAMED + 1,
+    )
+    if not found:
+        raise _version_unknown(version)
+    if len(found) > 1:
+        named = ", ".join(v.version_id for v in found[:_MOST_NAMED])
+        more = ", …" if len(found) > _MOST_NAMED else ""
+        raise Fault(
+            Reason.VERSION_AMBIGUOUS, f"Several versions begin with {version}: {named}{more}"
+        )
+    return found[0]
+
+
+def _version_unknown(version: str) -> Fault:
+    return Fault(Reason.VERSION_UNKNOWN, f"This Worker has no version {version[:64]}.")
+
+
+async def admit(
+    db: Database, account_id: str, request: ProfileRequest, session_id: str, settings: Settings
+) -> Session:
+    """Make the session, queued, with its history, and wake dispatch: all of it or nothing.
+
+    Called again with the same id it returns the session made before; so a commit whose answer was
+    lost is tried once more here.
+
+    Raises:
+        Fault: profiling_disabled, worker_unknown, version_unknown, version_ambiguous,
+            actor_inactive for a namespace of another Worker, store_unavailable.
+    """
+    try:
+        return await _admit(db, account_id, request, session_id, settings)
+    except Fault as fault:
+        if fault.reason is not Reason.STORE_UNAVAILABLE:
+            raise
+        return await _admit(db, account_id, request, session_id, settings)
+
+
+async def _admit(
+    db: Database, account_id: str, request: ProfileRequest, session_id: str, settings: Settings
+) -> Session:
+    async with db.begin() as conn:
+        account = await accounts.read(conn, account_id)
+        if account is None or not account.profiling_enabled:
+            raise Fault(Reason.PROFILING_DISABLED, "Profiling is not enabled for this account.")
+        worker = await resolve_worker(conn, account_id, request.worker)
+        version = await resolve_version(conn, worker, request.version)
+        if request.actor is not None:
+            await _owns(conn, worker, request.actor)
+        return await sessions.add(
+            conn,
+            sessions.Wanted(
+                account_id=account_id,
+                session_id=session_id,
+                origin=request.origin,
+                worker_id=worker.worker_id,
+                worker_name=worker.name,
+                version_id=version.version_id,
+                profile_type=request.profile_type,
+                duration_ms=request.duration_ms,
+                sampling_interval_us=request.sampling_interval_us,
+                actor=request.actor,
+                labels=request.labels,
+                lifetime_ms=lifetime_ms(request.duration_ms, settings.session_slack_ms),
+            ),
+        )
+
+
+async def _owns(conn: AsyncConnection, worker: Worker, actor: Actor) -> None:
+    owner = await workers.owner_of_namespace(conn, worker.account_id, actor.namespace_id)
+    if owner != worker.worker_id:
+        raise Fault(
+            Reason.ACTOR_INACTIVE,
+            f"The Durable Object namespace {actor.namespace_id} does not belong to this Worker.",
+        )
+
+
+async def show(db: Database, account_id: str, session_id: str) -> Session:
+    """Read a session of the account.
+
+    Raises:
+        Fault: session_unknown, for another account's as for one that never was.
+    """
+    async with db.read() as conn:
+        session = await sessions.read(conn, account_id, session_id)
+    if session is None:
+        raise _session_unknown()
+    return session
+
+
+async def cancel(db: Database, account_id: str, session_id: str, *, discard: bool) -> Session:
+    """End a session early, keeping what was sampled or dropping it. Idempotent.
+
+    The agents are told by dispatch, from what is written here. A session that has ended stays as it
+    is.
+
+    Raises:
+        Fault: session_unknown.
+    """
+    async with db.begin() as conn:
+        session = await sessions.lock(conn, session_id, account_id=account_id)
+        if session is None:
+            raise _session_unknown()
+        if not session.live:
+            return session
+        tried = await captures.of_session(conn, account_id, session_id)
+        live = [c for c in tried if c.live]
+        stop = Stop.DISCARD if discard else Stop.KEEP
+        for capture in live:
+            if capture.stop is None or discard:
+                await captures.order_stop(conn, capture, stop)
+        if live and not discard:
+            return session
+        ended = await sessions.move(
+            conn,
+            session,
+            SessionEvent.CANCELLED,
+            reason=Reason.SESSION_CANCELLED,
+            message="cancelled by its owner" if discard else "stopped before anything was sampled",
+        )
+        return ended or session
+
+
+def _session_unknown() -> Fault:
+    return Fault(Reason.SESSION_UNKNOWN, "This account has no such profile session.")

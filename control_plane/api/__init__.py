@@ -1,0 +1,1 @@
+"""The REST edge: one listener, one envelope, one table of problems."""

@@ -1,0 +1,102 @@
+"""Workers and their versions, in the shapes published clients parse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from control_plane import admission
+from control_plane.api import auth, envelope, schema
+from control_plane.api.parts import PARTS
+from control_plane.api.session_view import timestamp
+from control_plane.store import workers
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from contract.faults import FieldError
+    from control_plane.store.workers import Version, Worker
+
+
+async def list_workers(request: web.Request) -> web.Response:
+    """Answer one page of the account's Workers."""
+    account_id = await auth.account(request)
+    asked = schema.query(schema.PageQuery, dict(request.query))
+    async with request.app[PARTS].db.read() as conn:
+        found, total = await workers.page(
+            conn, account_id, offset=asked.offset, limit=asked.per_page
+        )
+    views = [worker_view(one) for one in found]
+    return envelope.page(views, page=asked.page, per_page=asked.per_page, total=total)
+
+
+async def show_worker(request: web.Request) -> web.Response:
+    """Answer one Worker, by id or name."""
+    account_id = await auth.account(request)
+    name = _worker(request)
+    async with request.app[PARTS].db.read() as conn:
+        found = await admission.resolve_worker(conn, account_id, name)
+    return envelope.ok(worker_view(found))
+
+
+async def list_versions(request: web.Request) -> web.Response:
+    """Answer one page of a Worker's versions, newest first."""
+    account_id = await auth.account(request)
+    name = _worker(request)
+    asked = schema.query(schema.PageQuery, dict(request.query))
+    async with request.app[PARTS].db.read() as conn:
+        owner = await admission.resolve_worker(conn, account_id, name)
+        found, total = await workers.versions_page(
+            conn, account_id, owner.worker_id, offset=asked.offset, limit=asked.per_page
+        )
+    views = [version_view(one) for one in found]
+    return envelope.page(views, page=asked.page, per_page=asked.per_page, total=total)
+
+
+async def show_version(request: web.Request) -> web.Response:
+    """Answer one version, by UUID, prefix or ``latest``."""
+    account_id = await auth.account(request)
+    name = _worker(request, more=schema.version(request.match_info["version"]))
+    async with request.app[PARTS].db.read() as conn:
+        owner = await admission.resolve_worker(conn, account_id, name)
+        found = await admission.resolve_version(conn, owner, request.match_info["version"])
+    return envelope.ok(version_view(found))
+
+
+def worker_view(worker: Worker) -> dict[str, Any]:
+    """Build the published shape; what isoprof does not know is empty, never missing."""
+    return {
+        "id": worker.worker_id,
+        "name": worker.name,
+        "created_on": timestamp(worker.created_at),
+        "updated_on": timestamp(worker.updated_at),
+        "logpush": False,
+        "tags": [],
+        "tail_consumers": [],
+        "observability": {"enabled": False},
+        "subdomain": {"enabled": False, "previews_enabled": False},
+        "references": {
+            "dispatch_namespace_outbounds": [],
+            "domains": [],
+            "durable_objects": [],
+            "queues": [],
+            "workers": [],
+        },
+    }
+
+
+def version_view(version: Version) -> dict[str, Any]:
+    """Build the published shape."""
+    return {
+        "id": version.version_id,
+        "number": version.number,
+        "created_on": timestamp(version.created_at),
+        "urls": [],
+    }
+
+
+def _worker(request: web.Request, *, more: list[FieldError] | None = None) -> str:
+    name = request.match_info["worker"]
+    wrong = schema.worker(name) + (more or [])
+    if wrong:
+        raise schema.invalid(wrong)
+    return name

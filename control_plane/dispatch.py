@@ -1,0 +1,367 @@
+"""Orders to agents. Any replica does it, by lease; what one began another finishes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from contract.faults import Fault, Reason
+from contract.messages import Accepted, Order
+from control_plane import destination, retry
+from control_plane.session import CaptureEvent, SessionEvent
+from control_plane.store import captures, reports, sessions
+from control_plane.store.captures import Stop
+from control_plane.store.notices import DISPATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from random import Random
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from contract.messages import CaptureKey, CaptureReport
+    from control_plane.settings import Settings
+    from control_plane.store.captures import Capture
+    from control_plane.store.database import Database
+    from control_plane.store.notices import Notices
+    from control_plane.store.sessions import Session
+
+log = structlog.get_logger(__name__)
+
+
+class Agents(Protocol):
+    """The agents, by address: over gRPC, or scripted in tests. Each call is short."""
+
+    async def start_capture(self, address: str, order: Order) -> Accepted:
+        """Order a capture; idempotent by its key.
+
+        Raises:
+            Fault: what the agent refused with; agent_unreachable when it gave no answer.
+        """
+        ...
+
+    async def stop_capture(self, address: str, key: CaptureKey, *, discard: bool) -> CaptureReport:
+        """End a capture early.
+
+        Raises:
+            Fault: capture_unknown; agent_unreachable.
+        """
+        ...
+
+    async def show_capture(self, address: str, key: CaptureKey) -> CaptureReport:
+        """Ask how a capture stands.
+
+        Raises:
+            Fault: capture_unknown; agent_unreachable.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ordered:
+    """A capture whose order is to be sent; ``resumed``: another replica may have sent it."""
+
+    session: Session
+    capture: Capture
+    address: str
+    resumed: bool
+
+
+class _Unknown(Exception):  # noqa: N818 - never leaves this module
+    """The agent knows nothing of the capture."""
+
+
+class Dispatch:
+    """One replica's dispatch.
+
+    Args:
+        replica: names this replica in leases; unique among those that run.
+        rng: decides among metals that are equally fit.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        notices: Notices,
+        agents: Agents,
+        settings: Settings,
+        *,
+        replica: str,
+        rng: Random,
+    ) -> None:
+        self._db = db
+        self._notices = notices
+        self._agents = agents
+        self._settings = settings
+        self._replica = replica
+        self._rng = rng
+        self._slots = asyncio.Semaphore(settings.max_orders)
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Dispatch until cancelled; orders under way are then let finish."""
+        poll_s = self._settings.dispatch_poll_ms / 1000
+        with self._notices.watch(DISPATCH) as watch:
+            try:
+                while True:
+                    try:
+                        await self.turn()
+                    except Fault as fault:
+                        log.warning("dispatch_waits", reason=fault.reason, message=fault.message)
+                        await asyncio.sleep(poll_s)
+                    await watch.wait(poll_s)
+            finally:
+                await self._finish()
+
+    async def turn(self) -> None:
+        """Send all that is due now, side by side; ``finished`` waits for the answers.
+
+        Raises:
+            Fault: store_unavailable.
+        """
+        due = True
+        while due:
+            due = await self._claim_stop()
+            due = await self._claim_order() or due
+
+    async def finished(self) -> None:
+        """Wait until nothing this replica sent is still under way."""
+        while self._sending:
+            await asyncio.wait(set(self._sending))
+
+    async def _finish(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.order_timeout_ms * 2 / 1000):
+                await self.finished()
+        for task in self._sending:
+            task.cancel()
+
+    def _send(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._sending.add(task)
+        task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sending.discard(task)
+        self._slots.release()
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Fault):
+            # The lease lapses, and whoever claims the session then asks the agent how it stands.
+            log.warning("order_unsettled", reason=error.reason, message=error.message)
+        elif error is not None:
+            log.error("order_failed", exc_info=error)
+
+    async def _claim_order(self) -> bool:
+        await self._slots.acquire()
+        try:
+            claimed, ordered = await self._order()
+        except BaseException:
+            self._slots.release()
+            raise
+        if ordered is None:
+            self._slots.release()
+        else:
+            self._send(self._start(ordered))
+        return claimed
+
+    async def _order(self) -> tuple[bool, _Ordered | None]:
+        """Claim a due session; write its next capture, or its end. Sent after the commit."""
+        async with self._db.begin() as conn:
+            session = await sessions.claim(conn, self._replica, lease_ms=self._settings.lease_ms)
+            if session is None:
+                return False, None
+            tried = await captures.of_session(conn, session.account_id, session.session_id)
+            live = next((c for c in tried if c.live), None)
+            if live is not None:
+                address = await captures.current_address(conn, live)
+                return True, _Ordered(session=session, capture=live, address=address, resumed=True)
+            if tried and self._gives_up(session, tried[-1]):
+                await self._end(conn, session, destination.last_word(tried[-1]))
+                return True, None
+            try:
+                chosen = await destination.find(conn, session, tried, self._settings, self._rng)
+            except Fault as fault:
+                await self._end(conn, session, fault)
+                return True, None
+            capture = await captures.add(conn, session, chosen)
+            session = await sessions.counted(conn, session)
+            return True, _Ordered(
+                session=session, capture=capture, address=chosen.address, resumed=False
+            )
+
+    def _gives_up(self, session: Session, last: Capture) -> bool:
+        following = retry.after(
+            last.reason or Reason.INTERNAL,
+            attempts=session.captures,
+            max_attempts=self._settings.max_attempts,
+            remaining_ms=session.remaining_ms,
+            needed_ms=session.duration_ms + self._settings.finish_margin_ms,
+        )
+        return last.stop is Stop.KEEP or following is retry.Next.GIVE_UP
+
+    async def _end(self, conn: AsyncConnection, session: Session, fault: Fault) -> None:
+        log.info("session_failed", session_id=session.session_id, reason=fault.reason)
+        # Stopped by its owner before there was anything to keep.
+        stopped = fault.reason is Reason.CAPTURE_STOPPED
+        await sessions.move(
+            conn,
+            session,
+            SessionEvent.CANCELLED if stopped else SessionEvent.GAVE_UP,
+            reason=Reason.SESSION_CANCELLED if stopped else fault.reason,
+            message=fault.message,
+            retry_after_s=fault.retry_after_s,
+        )
+
+    async def _start(self, ordered: _Ordered) -> None:
+        session, capture = ordered.session, ordered.capture
+        order = Order(
+            key=capture.key,
+            account_id=session.account_id,
+            worker_id=session.worker_id,
+            version_id=session.version_id,
+            profile_type=session.profile_type,
+            duration_ms=session.duration_ms,
+            sampling_interval_us=session.sampling_interval_us,
+            deadline_ms=_deadline_ms(session, capture),
+            actor=session.actor,
+        )
+        answer = await self._ask(ordered, order)
+        if isinstance(answer, Fault):
+            await self._refused(ordered, answer)
+        elif isinstance(answer, Accepted):
+            await self._accepted(ordered, answer.isolate_id)
+        else:
+            async with self._db.begin() as conn:
+                session, capture = await _again(conn, capture)
+                await reports.take_in(conn, session, capture, answer)
+
+    async def _ask(self, ordered: _Ordered, order: Order) -> Accepted | CaptureReport | Fault:
+        timeout_s = self._settings.order_timeout_ms / 1000
+        try:
+            if ordered.resumed:
+                # Another replica may have sent the order: what the agent knows of it comes first.
+                with suppress(_Unknown):
+                    async with asyncio.timeout(timeout_s):
+                        return await self._show(ordered)
+            async with asyncio.timeout(timeout_s):
+                return await self._agents.start_capture(ordered.address, order)
+        except TimeoutError:
+            return Fault(Reason.AGENT_UNREACHABLE, "The metal's agent did not answer in time.")
+        except Fault as fault:
+            return fault
+
+    async def _show(self, ordered: _Ordered) -> CaptureReport:
+        try:
+            return await self._agents.show_capture(ordered.address, ordered.capture.key)
+        except Fault as fault:
+            if fault.reason is Reason.CAPTURE_UNKNOWN:
+                raise _Unknown from None
+            raise
+
+    async def _accepted(self, ordered: _Ordered, isolate_id: str) -> None:
+        async with self._db.begin() as conn:
+            session, capture = await _again(conn, ordered.capture)
+            if capture.live:
+                await reports.accept(conn, session, capture, isolate_id)
+            if not session.live or capture.stop is not None or not capture.live:
+                # Its end was written while the order was out, and may have reached the agent before
+                # it.
+                keep = session.live and capture.live and capture.stop is Stop.KEEP
+                await captures.order_stop(conn, capture, Stop.KEEP if keep else Stop.DISCARD)
+        log.info(
+            "capture_accepted",
+            session_id=capture.session_id,
+            capture=capture.capture,
+            metal=capture.metal_id,
+        )
+
+    async def _refused(self, ordered: _Ordered, fault: Fault) -> None:
+        unreachable = fault.reason is Reason.AGENT_UNREACHABLE
+        async with self._db.begin() as conn:
+            session, capture = await _again(conn, ordered.capture)
+            if not await sessions.holds_lease(conn, session, self._replica) and session.live:
+                return
+            ended = await reports.end(
+                conn,
+                session,
+                capture,
+                CaptureEvent.LOST if unreachable else CaptureEvent.REFUSED,
+                fault.reason,
+                fault.message,
+                retry_after_s=fault.retry_after_s,
+            )
+            if ended and unreachable:
+                # It may have accepted all the same.
+                await captures.order_stop(conn, capture, Stop.DISCARD)
+        log.info(
+            "capture_refused",
+            session_id=capture.session_id,
+            capture=capture.capture,
+            metal=capture.metal_id,
+            reason=fault.reason,
+        )
+
+    async def _claim_stop(self) -> bool:
+        await self._slots.acquire()
+        try:
+            async with self._db.begin() as conn:
+                capture = await captures.claim_stop(conn)
+                address = (
+                    await captures.current_address(conn, capture) if capture is not None else ""
+                )
+        except BaseException:
+            self._slots.release()
+            raise
+        if capture is None:
+            self._slots.release()
+            return False
+        self._send(self._stop(capture, address))
+        return True
+
+    async def _stop(self, capture: Capture, address: str) -> None:
+        report: CaptureReport | None = None
+        told = True
+        try:
+            async with asyncio.timeout(self._settings.order_timeout_ms / 1000):
+                report = await self._agents.stop_capture(
+                    address, capture.key, discard=capture.stop is not Stop.KEEP
+                )
+        except TimeoutError:
+            told = False
+        except Fault as fault:
+            told = fault.reason is Reason.CAPTURE_UNKNOWN
+        async with self._db.begin() as conn:
+            session, current = await _again(conn, capture)
+            # A stop that became a discard meanwhile is still to be told.
+            if current.stop is capture.stop:
+                await captures.settle_stop(conn, current, told=told)
+            if report is not None:
+                await reports.take_in(conn, session, current, report)
+            elif told:
+                await reports.end(
+                    conn,
+                    session,
+                    current,
+                    CaptureEvent.STOPPED,
+                    Reason.CAPTURE_STOPPED,
+                    "stopped before it began",
+                )
+
+
+async def _again(conn: AsyncConnection, capture: Capture) -> tuple[Session, Capture]:
+    """Lock the session and read the capture as they are now."""
+    session = await sessions.lock(conn, capture.session_id, account_id=capture.account_id)
+    current = await captures.read(conn, session, capture.capture) if session else None
+    if session is None or current is None:
+        raise LookupError(f"{capture.key} is gone")
+    return session, current
+
+
+def _deadline_ms(session: Session, capture: Capture) -> int:
+    # The same whoever sends the order and whenever: agents tell orders of one key apart.
+    left = session.deadline_at - capture.ordered_at
+    return max(1, int(left.total_seconds() * 1000))

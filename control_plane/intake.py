@@ -1,0 +1,388 @@
+"""What agents send: sightings, how captures go, profiles. Any replica takes it, or twice."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from contract.faults import Fault, Reason
+from contract.messages import CaptureState, Receipt, ReportReply
+from control_plane.session import CaptureEvent, SessionEvent, SessionState
+from control_plane.store import (
+    accounts,
+    captures,
+    history,
+    metals,
+    profiles,
+    reports,
+    sessions,
+    sightings,
+    workers,
+)
+from pprof import check, codec
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from contract.messages import CaptureKey, CaptureReport, Report, Sighting, UploadManifest
+    from control_plane.blobs import Blobs
+    from control_plane.settings import Settings
+    from control_plane.store.captures import Capture
+    from control_plane.store.database import Database
+    from control_plane.store.sessions import Session
+
+log = structlog.get_logger(__name__)
+
+# What this replica remembers of registrations; above it, it asks the database anew.
+_MAX_REMEMBERED = 200_000
+_RETRY_AFTER_S = 1.0
+
+UploadName = tuple[str, int, str]
+
+
+@dataclass(eq=False, kw_only=True)
+class _Kept:
+    """The bytes of an unfinished upload; they outlive the stream that brought them."""
+
+    data: bytearray = field(default_factory=bytearray)
+    touched_s: float = 0.0
+    # The stream that may write. A newer one for the same bytes takes over: the older is half-open.
+    writer: Upload | None = None
+
+
+class Intake:
+    """One replica's intake. Unfinished uploads are its only state; losing them costs a resend."""
+
+    def __init__(self, db: Database, blobs: Blobs, settings: Settings) -> None:
+        self._db = db
+        self._blobs = blobs
+        self._settings = settings
+        self._kept: OrderedDict[UploadName, _Kept] = OrderedDict()
+        self._accounts: set[str] = set()
+        self._registered: set[tuple[str, str, str]] = set()
+
+    async def sightings(self, report: Report) -> ReportReply:
+        """Take a metal's report in. What belongs to no account we know is left out.
+
+        Raises:
+            Fault: request_invalid for an agent that was replaced by a later start;
+                store_unavailable.
+        """
+        metal_id = report.metal.metal_id
+        async with self._db.begin() as conn:
+            heard = await metals.hear(conn, report.metal, snapshot=report.snapshot)
+            known = await self._known(conn, report)
+            seen = [s for s in report.sightings if s.account_id in known]
+            new = [s for s in seen if self._name(s) not in self._registered]
+            if new:
+                await workers.register(conn, new)
+            await sightings.keep(conn, metal_id, seen, snapshot=report.snapshot)
+            actors = [a for a in report.actors if a.account_id in known]
+            await sightings.keep_actors(conn, metal_id, actors)
+        self._remember(new)
+        async with self._db.begin() as conn:
+            running = await captures.heard_all(conn, metal_id, report.captures)
+            forgotten = await captures.forgotten(conn, metal_id, report.metal.epoch)
+        for key in set(forgotten) - set(running):
+            await self._restarted(key)
+        return ReportReply(
+            snapshot_wanted=not heard.pictured,
+            stop=tuple(key for key in report.captures if running.get(key, True)),
+        )
+
+    @staticmethod
+    def _name(seen: Sighting) -> tuple[str, str, str]:
+        return seen.account_id, seen.worker_id, seen.version_id
+
+    async def _known(self, conn: AsyncConnection, report: Report) -> set[str]:
+        named = {s.account_id for s in report.sightings} | {a.account_id for a in report.actors}
+        if unsure := named - self._accounts:
+            self._accounts |= await accounts.known(conn, unsure)
+        if strangers := named - self._accounts:
+            log.warning("accounts_unknown", metal=report.metal.metal_id, count=len(strangers))
+        return named & self._accounts
+
+    def _remember(self, registered: list[Sighting]) -> None:
+        if len(self._registered) > _MAX_REMEMBERED:
+            self._registered.clear()
+        self._registered |= {self._name(s) for s in registered}
+
+    async def _restarted(self, key: CaptureKey) -> None:
+        async with self._db.begin() as conn:
+            session, capture = await _locked(conn, key)
+            await reports.end(
+                conn,
+                session,
+                capture,
+                CaptureEvent.FAILED,
+                Reason.AGENT_RESTARTED,
+                "The metal's agent restarted and has forgotten the capture.",
+            )
+
+    async def captured(self, report: CaptureReport) -> None:
+        """Take in how a capture goes. Duplicates and late reports change nothing.
+
+        Raises:
+            Fault: capture_unknown, also for a capture of another metal; store_unavailable.
+        """
+        async with self._db.begin() as conn:
+            session, capture = await _locked(conn, report.key, report.metal_id)
+            await reports.take_in(conn, session, capture, report)
+
+    async def kept_bytes(self, key: CaptureKey, sha256: str) -> int:
+        """Return how much of an upload is here, so that it goes on from there.
+
+        Raises:
+            Fault: capture_unknown; store_unavailable.
+        """
+        kept = self._kept.get((key.session_id, key.capture, sha256))
+        if kept is not None:
+            return len(kept.data)
+        async with self._db.begin() as conn:
+            session, _ = await _locked(conn, key)
+            stored = await profiles.of_capture(
+                conn, session.account_id, session.session_id, key.capture
+            )
+        return stored.size_bytes if stored is not None and stored.sha256 == sha256 else 0
+
+    async def open_upload(self, manifest: UploadManifest) -> Upload:
+        """Begin an upload, or go on with one. One that was stored before is at its end already.
+
+        A capture given up as lost may still bring its profile: it is attached, and changes no
+            state.
+
+        Raises:
+            Fault: profile_too_large; capture_unknown, also for another metal's or isolate's;
+                capture_stopped when it has another profile already; session_cancelled;
+                store_unavailable.
+        """
+        limit = self._settings.upload_max_bytes
+        if not 0 < manifest.size_bytes <= limit:
+            raise Fault(
+                Reason.PROFILE_TOO_LARGE,
+                f"A profile has 1 to {limit} bytes, not {manifest.size_bytes}.",
+            )
+        key = manifest.key
+        async with self._db.begin() as conn:
+            session, capture = await _locked(conn, key, manifest.metal_id)
+            if capture.isolate_id not in {None, manifest.isolate_id}:
+                raise _capture_unknown(key)
+            stored = await profiles.of_capture(
+                conn, session.account_id, session.session_id, key.capture
+            )
+            if stored is None:
+                await _may_bring(conn, session, capture, manifest)
+        if stored is not None:
+            if stored.sha256 != manifest.sha256:
+                raise Fault(Reason.CAPTURE_STOPPED, "The capture has another profile already.")
+            return Upload(self, manifest, _Kept(), stored=True)
+        return self._claim(manifest)
+
+    def _claim(self, manifest: UploadManifest) -> Upload:
+        self._drop_idle()
+        name = (manifest.key.session_id, manifest.key.capture, manifest.sha256)
+        kept = self._kept.setdefault(name, _Kept())
+        upload = Upload(self, manifest, kept)
+        kept.writer = upload
+        self.touch(kept)
+        return upload
+
+    def touch(self, kept: _Kept) -> None:
+        """Note that an unfinished upload is alive."""
+        kept.touched_s = asyncio.get_running_loop().time()
+
+    def _drop_idle(self) -> None:
+        before_s = asyncio.get_running_loop().time() - self._settings.upload_idle_ms / 1000
+        for name in [n for n, kept in self._kept.items() if kept.touched_s < before_s]:
+            del self._kept[name]
+
+    def make_room(self, more_bytes: int) -> None:
+        """Refuse, for now, what would take all unfinished uploads together above their bound.
+
+        Raises:
+            Fault: store_unavailable.
+        """
+        held = sum(len(kept.data) for kept in self._kept.values())
+        if held + more_bytes > self._settings.upload_memory_bytes:
+            self._drop_idle()
+            raise Fault(
+                Reason.STORE_UNAVAILABLE,
+                "Too many uploads are under way.",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+
+    def drop(self, manifest: UploadManifest) -> None:
+        """Forget the bytes of an upload that is stored, or that was refused for good."""
+        self._kept.pop((manifest.key.session_id, manifest.key.capture, manifest.sha256), None)
+
+    async def store(self, manifest: UploadManifest, data: bytes) -> None:
+        """Check a whole profile, keep it, and make its session ready.
+
+        Raises:
+            Fault: profile_invalid, profile_too_large; the capture has then failed;
+                store_unavailable.
+        """
+        fault = await asyncio.to_thread(_refusal, data)
+        if fault is not None:
+            async with self._db.begin() as conn:
+                session, capture = await _locked(conn, manifest.key, manifest.metal_id)
+                await reports.end(
+                    conn, session, capture, CaptureEvent.FAILED, fault.reason, fault.message
+                )
+            raise fault
+        async with self._db.read() as conn:
+            session, _ = await _locked(conn, manifest.key, manifest.metal_id)
+        blob = _blob_key(session, manifest)
+        await self._blobs.put(blob, data)
+        async with self._db.begin() as conn:
+            session, capture = await _locked(conn, manifest.key, manifest.metal_id)
+            await _store(conn, session, capture, manifest, blob)
+        log.info("profile_stored", session_id=session.session_id, size_bytes=len(data))
+
+
+class Upload:
+    """One upload stream. ``offset`` is where its bytes go on."""
+
+    def __init__(
+        self, intake: Intake, manifest: UploadManifest, kept: _Kept, *, stored: bool = False
+    ) -> None:
+        self._intake = intake
+        self._manifest = manifest
+        self._kept = kept
+        self._stored = stored
+
+    @property
+    def offset(self) -> int:
+        """How many bytes are here."""
+        return self._manifest.size_bytes if self._stored else len(self._kept.data)
+
+    async def write(self, offset: int, data: bytes) -> None:
+        """Append; bytes that are here already are passed over.
+
+        Raises:
+            Fault: request_invalid for a gap or for more than was announced; capture_stopped when a
+                newer stream has taken over; store_unavailable.
+        """
+        if self._stored:
+            return
+        self._check_writer()
+        here = len(self._kept.data)
+        if offset > here:
+            raise Fault(Reason.REQUEST_INVALID, f"The upload goes on at {here}, not at {offset}.")
+        if offset + len(data) > self._manifest.size_bytes:
+            raise Fault(Reason.REQUEST_INVALID, "The upload is longer than it was announced.")
+        new = data[here - offset :]
+        self._intake.make_room(len(new))
+        self._kept.data += new
+        self._intake.touch(self._kept)
+
+    async def finish(self) -> Receipt:
+        """Store what came; answered when the profile is readable.
+
+        Raises:
+            Fault: request_invalid when bytes are missing (they may still come); profile_invalid
+                when they are not those announced, or no profile; store_unavailable.
+        """
+        receipt = Receipt(key=self._manifest.key, size_bytes=self._manifest.size_bytes)
+        if self._stored:
+            return receipt
+        self._check_writer()
+        data = bytes(self._kept.data)
+        if len(data) < self._manifest.size_bytes:
+            raise Fault(
+                Reason.REQUEST_INVALID,
+                f"The upload ended at {len(data)} of {self._manifest.size_bytes} bytes.",
+            )
+        if hashlib.sha256(data).hexdigest() != self._manifest.sha256:
+            self._intake.drop(self._manifest)
+            raise Fault(Reason.PROFILE_INVALID, "The bytes do not have the SHA-256 announced.")
+        try:
+            await self._intake.store(self._manifest, data)
+        except Fault as fault:
+            if fault.reason is not Reason.STORE_UNAVAILABLE:
+                self._intake.drop(self._manifest)
+            raise
+        self._intake.drop(self._manifest)
+        return receipt
+
+    def _check_writer(self) -> None:
+        if self._kept.writer is not self:
+            raise Fault(Reason.CAPTURE_STOPPED, "A newer stream goes on with this upload.")
+
+
+async def _locked(
+    conn: AsyncConnection, key: CaptureKey, metal_id: str | None = None
+) -> tuple[Session, Capture]:
+    """Lock the session of a capture and read both; a capture of another metal is not there."""
+    session = await sessions.lock(conn, key.session_id)
+    capture = await captures.read(conn, session, key.capture) if session is not None else None
+    if session is None or capture is None or metal_id not in {None, capture.metal_id}:
+        raise _capture_unknown(key)
+    return session, capture
+
+
+def _capture_unknown(key: CaptureKey) -> Fault:
+    return Fault(
+        Reason.CAPTURE_UNKNOWN,
+        f"There is no capture {key.capture} of session {key.session_id} for this metal.",
+    )
+
+
+async def _may_bring(
+    conn: AsyncConnection, session: Session, capture: Capture, manifest: UploadManifest
+) -> None:
+    if session.state is SessionState.CANCELLED or capture.stop is captures.Stop.DISCARD:
+        raise Fault(Reason.SESSION_CANCELLED, "The session was ended and wants no profile.")
+    if capture.state is CaptureState.ORDERED:
+        # The word that it was accepted is late or lost; these bytes say it.
+        await reports.accept(conn, session, capture, manifest.isolate_id)
+        session = await sessions.lock(conn, session.session_id) or session
+    if capture.live:
+        await sessions.move(conn, session, SessionEvent.SAMPLED)
+
+
+async def _store(
+    conn: AsyncConnection, session: Session, capture: Capture, manifest: UploadManifest, blob: str
+) -> None:
+    await profiles.add(conn, capture, manifest, blob)
+    moved = await captures.move(
+        conn,
+        capture,
+        CaptureEvent.STORED,
+        isolate_id=manifest.isolate_id,
+        sampled_ms=manifest.window_ms,
+    )
+    if moved is not None:
+        await sessions.move(conn, session, SessionEvent.STORED)
+    elif capture.state is not CaptureState.UPLOADED:
+        await history.record(
+            conn,
+            session.account_id,
+            session.session_id,
+            capture=capture.capture,
+            event="attached",
+            state_before=capture.state,
+            state_after=capture.state,
+            message="its profile came after it was given up",
+        )
+
+
+def _blob_key(session: Session, manifest: UploadManifest) -> str:
+    name = f"{manifest.key.capture}-{manifest.sha256}.pprof"
+    return f"profiles/{session.account_id}/{session.session_id}/{name}"
+
+
+def _refusal(data: bytes) -> Fault | None:
+    """Decode, which checks; runs off the event loop."""
+    try:
+        codec.decode(data)
+    except check.ProfileTooLarge as error:
+        return Fault(Reason.PROFILE_TOO_LARGE, str(error))
+    except check.ProfileInvalid as error:
+        return Fault(Reason.PROFILE_INVALID, str(error))
+    return None

@@ -1,0 +1,1 @@
+"""The gRPC edge: the gateway agents report to, and the client that gives them orders."""

@@ -1,0 +1,122 @@
+"""What is known of stored profiles; the bytes are in ``blobs``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+
+from contract.messages import CaptureState, SliceHolds
+from control_plane.store.tables import captures, profiles
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from contract.messages import UploadManifest
+    from control_plane.store.captures import Capture
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredProfile:
+    """One capture's profile and where it was taken.
+
+    Args:
+        blob: its key in the blob store.
+        sha256: of the stored bytes, hex.
+        truncated: what was left out and why; empty when nothing was.
+    """
+
+    account_id: str
+    session_id: str
+    capture: int
+    blob: str
+    sha256: str
+    size_bytes: int
+    samples: int
+    window_ms: int
+    slices: tuple[SliceHolds, ...]
+    truncated: str
+    created_at: datetime
+    datacenter: str
+    metal_id: str
+    isolate_id: str
+    version_id: str
+
+    @property
+    def lock_held_us(self) -> int:
+        """All the time the isolate's lock was held for the profiler."""
+        return sum(s.start_hold_us + s.stop_hold_us for s in self.slices)
+
+
+async def add(conn: AsyncConnection, capture: Capture, manifest: UploadManifest, blob: str) -> None:
+    """Insert a capture's profile; one that is there already stays as it is."""
+    await conn.execute(
+        insert(profiles)
+        .values(
+            account_id=capture.account_id,
+            session_id=capture.session_id,
+            capture=capture.capture,
+            isolate_id=manifest.isolate_id,
+            blob=blob,
+            sha256=manifest.sha256,
+            size_bytes=manifest.size_bytes,
+            samples=manifest.samples,
+            window_ms=manifest.window_ms,
+            slices=[asdict(s) for s in manifest.slices],
+            truncated=manifest.truncated,
+        )
+        .on_conflict_do_nothing(index_elements=["account_id", "session_id", "capture"])
+    )
+
+
+async def of_session(
+    conn: AsyncConnection, account_id: str, session_id: str
+) -> tuple[StoredProfile, ...]:
+    """Read a session's profiles, those of its ended-well captures first, each group in order."""
+    joined = profiles.join(
+        captures,
+        (captures.c.account_id == profiles.c.account_id)
+        & (captures.c.session_id == profiles.c.session_id)
+        & (captures.c.capture == profiles.c.capture),
+    )
+    rows = await conn.execute(
+        select(
+            profiles.c.account_id,
+            profiles.c.session_id,
+            profiles.c.capture,
+            profiles.c.blob,
+            profiles.c.sha256,
+            profiles.c.size_bytes,
+            profiles.c.samples,
+            profiles.c.window_ms,
+            profiles.c.slices,
+            profiles.c.truncated,
+            profiles.c.created_at,
+            captures.c.datacenter,
+            captures.c.metal_id,
+            profiles.c.isolate_id,
+            captures.c.version_id,
+        )
+        .select_from(joined)
+        .where(profiles.c.account_id == account_id, profiles.c.session_id == session_id)
+        # A late upload of a capture given up is attached; it is not the session's profile.
+        .order_by(captures.c.state != CaptureState.UPLOADED, profiles.c.capture)
+    )
+    found = []
+    for row in rows.mappings():
+        values = dict(row)
+        values["slices"] = tuple(SliceHolds(**s) for s in values["slices"])
+        found.append(StoredProfile(**values))
+    return tuple(found)
+
+
+async def of_capture(
+    conn: AsyncConnection, account_id: str, session_id: str, capture: int
+) -> StoredProfile | None:
+    """Read one capture's profile."""
+    stored = await of_session(conn, account_id, session_id)
+    return next((p for p in stored if p.capture == capture), None)

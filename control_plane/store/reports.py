@@ -1,0 +1,127 @@
+"""How an agent's word about a capture changes it and its session; the session's row is locked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from contract.faults import Reason
+from contract.messages import CaptureReport, CaptureState
+from control_plane.session import CaptureEvent, SessionEvent
+from control_plane.store import captures, sessions
+from control_plane.store.captures import Capture, Stop
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from control_plane.store.sessions import Session
+
+
+async def accept(
+    conn: AsyncConnection, session: Session, capture: Capture, isolate_id: str
+) -> None:
+    """Take in that the agent holds an isolate for the capture.
+
+    An agent that gave the isolate to this capture no longer runs another one in it, whatever is
+    written here. A session that ended meanwhile has its capture stopped.
+    """
+    for key in await captures.in_the_way(conn, capture, isolate_id):
+        other = await sessions.lock(conn, key.session_id)
+        old = await captures.read(conn, other, key.capture) if other is not None else None
+        if other is not None and old is not None:
+            await end(conn, other, old, CaptureEvent.LOST, Reason.CAPTURE_LOST, "forgotten")
+    await captures.move(
+        conn,
+        capture,
+        CaptureEvent.ACCEPTED,
+        isolate_id=isolate_id,
+        window_ms=session.duration_ms,
+    )
+    if session.live:
+        await sessions.move(conn, session, SessionEvent.ACCEPTED)
+
+
+async def end(
+    conn: AsyncConnection,
+    session: Session,
+    capture: Capture,
+    event: CaptureEvent,
+    reason: Reason,
+    message: str,
+    *,
+    retry_after_s: float | None = None,
+    sampled_ms: int | None = None,
+) -> bool:
+    """End a capture without a profile; dispatch then decides whether another follows.
+
+    Returns:
+        False for a duplicate, or when the capture had ended before.
+    """
+    moved = await captures.move(
+        conn,
+        capture,
+        event,
+        reason=reason,
+        message=message,
+        retry_after_s=retry_after_s,
+        sampled_ms=sampled_ms,
+    )
+    if moved is not None and session.live:
+        await sessions.make_due(conn, session)
+    return moved is not None
+
+
+async def take_in(
+    conn: AsyncConnection, session: Session, capture: Capture, report: CaptureReport
+) -> None:
+    """Apply a report; duplicates and late ones change nothing."""
+    match report.state:
+        case CaptureState.UPLOADED:
+            # The profile itself says so, when it is stored.
+            await captures.heard(conn, capture, sampled_ms=report.sampled_ms)
+        case CaptureState.ORDERED | CaptureState.SAMPLING:
+            # Either way the agent holds an isolate for it.
+            await _goes_on(conn, session, capture, report)
+        case CaptureState.STOPPED:
+            if capture.live and capture.stop is Stop.KEEP and report.sampled_ms > 0:
+                # What was sampled so far is on its way.
+                await captures.heard(conn, capture, sampled_ms=report.sampled_ms)
+                await sessions.move(conn, session, SessionEvent.SAMPLED)
+            else:
+                await _ended(conn, session, capture, report, CaptureEvent.STOPPED)
+        case CaptureState.REFUSED if capture.state is CaptureState.ORDERED:
+            await _ended(conn, session, capture, report, CaptureEvent.REFUSED)
+        case CaptureState.REFUSED | CaptureState.FAILED:
+            await _ended(conn, session, capture, report, CaptureEvent.FAILED)
+        case CaptureState.LOST:
+            await _ended(conn, session, capture, report, CaptureEvent.LOST)
+        case _:
+            assert_never(report.state)
+
+
+async def _goes_on(
+    conn: AsyncConnection, session: Session, capture: Capture, report: CaptureReport
+) -> None:
+    if capture.state is CaptureState.ORDERED:
+        await accept(conn, session, capture, report.isolate_id)
+    elif capture.live and report.sampled_ms >= session.duration_ms:
+        await sessions.move(conn, session, SessionEvent.SAMPLED)
+    await captures.heard(conn, capture, sampled_ms=report.sampled_ms)
+
+
+async def _ended(
+    conn: AsyncConnection,
+    session: Session,
+    capture: Capture,
+    report: CaptureReport,
+    event: CaptureEvent,
+) -> None:
+    fallback = Reason.CAPTURE_STOPPED if event is CaptureEvent.STOPPED else Reason.INTERNAL
+    await end(
+        conn,
+        session,
+        capture,
+        event,
+        report.reason or fallback,
+        report.message,
+        sampled_ms=report.sampled_ms,
+    )

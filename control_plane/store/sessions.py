@@ -1,0 +1,372 @@
+"""Sessions: every change is a compare-and-set along the state table, with its history row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, literal, or_, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+
+from contract.faults import Reason
+from contract.messages import Actor, ProfileType
+from control_plane.session import LIVE_STATES, SessionEvent, SessionState, advance
+from control_plane.store import history
+from control_plane.store.notices import CHANNEL, DISPATCH
+from control_plane.store.tables import sessions
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy import ColumnElement
+    from sqlalchemy.engine import RowMapping
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What a caller asked for, and how it stands.
+
+    Args:
+        origin: ``sync`` (its caller waits) or ``api`` (asked for by id).
+        reason, message, retry_after_s: how it ended, when it did not end well.
+        captures: ordered so far, failed ones included.
+        remaining_ms: from the read to the deadline, in database time.
+    """
+
+    account_id: str
+    session_id: str
+    state: SessionState
+    origin: str
+    worker_id: str
+    worker_name: str
+    version_id: str
+    profile_type: ProfileType
+    duration_ms: int
+    sampling_interval_us: int
+    actor: Actor | None
+    isolates: int
+    labels: dict[str, str] = field(default_factory=dict)
+    reason: Reason | None = None
+    message: str = ""
+    retry_after_s: float | None = None
+    captures: int = 0
+    created_at: datetime
+    deadline_at: datetime
+    ended_at: datetime | None = None
+    remaining_ms: int
+
+    @property
+    def live(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.state in LIVE_STATES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A session about to be made."""
+
+    account_id: str
+    session_id: str
+    origin: str
+    worker_id: str
+    worker_name: str
+    version_id: str
+    profile_type: ProfileType
+    duration_ms: int
+    sampling_interval_us: int
+    actor: Actor | None
+    labels: dict[str, str]
+    lifetime_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which sessions a list shows; None does not restrict. ``worker_id`` and the rest are exact."""
+
+    worker_id: str | None = None
+    version_id: str | None = None
+    profile_type: ProfileType | None = None
+    state: SessionState | None = None
+    origin: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+_COLUMNS: tuple[ColumnElement[Any], ...] = (
+    sessions.c.account_id,
+    sessions.c.session_id,
+    sessions.c.state,
+    sessions.c.origin,
+    sessions.c.worker_id,
+    sessions.c.worker_name,
+    sessions.c.version_id,
+    sessions.c.profile_type,
+    sessions.c.duration_ms,
+    sessions.c.sampling_interval_us,
+    sessions.c.namespace_id,
+    sessions.c.actor_id,
+    sessions.c.isolates,
+    sessions.c.labels,
+    sessions.c.reason,
+    sessions.c.message,
+    sessions.c.retry_after_s,
+    sessions.c.captures,
+    sessions.c.created_at,
+    sessions.c.deadline_at,
+    sessions.c.ended_at,
+    func.clock_timestamp().label("read_at"),
+)
+
+_NO_LEASE: dict[str, None] = {"lease_owner": None, "lease_until": None}
+
+
+def _session(row: RowMapping) -> Session:
+    values = dict(row)
+    namespace_id, actor_id = values.pop("namespace_id"), values.pop("actor_id")
+    left: timedelta = values["deadline_at"] - values.pop("read_at")
+    values["actor"] = (
+        Actor(namespace_id=namespace_id, actor_id=actor_id) if namespace_id is not None else None
+    )
+    values["state"] = SessionState(values["state"])
+    values["profile_type"] = ProfileType(values["profile_type"])
+    values["reason"] = Reason(values["reason"]) if values["reason"] is not None else None
+    return Session(remaining_ms=int(left.total_seconds() * 1000), **values)
+
+
+async def add(conn: AsyncConnection, wanted: Wanted) -> Session:
+    """Insert a queued session, due at once; one that is there already is returned."""
+    actor = wanted.actor
+    inserted = await conn.execute(
+        insert(sessions)
+        .values(
+            account_id=wanted.account_id,
+            session_id=wanted.session_id,
+            state=SessionState.QUEUED,
+            origin=wanted.origin,
+            worker_id=wanted.worker_id,
+            worker_name=wanted.worker_name,
+            version_id=wanted.version_id,
+            profile_type=wanted.profile_type,
+            duration_ms=wanted.duration_ms,
+            sampling_interval_us=wanted.sampling_interval_us,
+            namespace_id=actor.namespace_id if actor else None,
+            actor_id=actor.actor_id if actor else None,
+            labels=wanted.labels,
+            deadline_at=func.now() + timedelta(milliseconds=wanted.lifetime_ms),
+            order_due_at=func.now(),
+        )
+        .on_conflict_do_nothing(index_elements=["account_id", "session_id"])
+        .returning(*_COLUMNS)
+    )
+    row = inserted.mappings().one_or_none()
+    if row is None:
+        return await _there(conn, wanted)
+    await history.record(
+        conn,
+        wanted.account_id,
+        wanted.session_id,
+        event="admitted",
+        state_before=None,
+        state_after=SessionState.QUEUED,
+        due=True,
+    )
+    return _session(row)
+
+
+async def _there(conn: AsyncConnection, wanted: Wanted) -> Session:
+    session = await read(conn, wanted.account_id, wanted.session_id)
+    if session is None:
+        raise LookupError(f"session {wanted.session_id} went while it was read")
+    return session
+
+
+async def read(conn: AsyncConnection, account_id: str, session_id: str) -> Session | None:
+    """Read one session of an account."""
+    rows = await conn.execute(
+        select(*_COLUMNS).where(
+            sessions.c.account_id == account_id, sessions.c.session_id == session_id
+        )
+    )
+    row = rows.mappings().one_or_none()
+    return _session(row) if row is not None else None
+
+
+async def page(
+    conn: AsyncConnection,
+    account_id: str,
+    only: Filter,
+    *,
+    limit: int,
+    after: tuple[datetime, str] | None = None,
+) -> tuple[Session, ...]:
+    """Return an account's sessions, newest first.
+
+    Args:
+        after: ``(created_at, session_id)`` of the last one of the page before.
+    """
+    exact = {
+        sessions.c.worker_id: only.worker_id,
+        sessions.c.version_id: only.version_id,
+        sessions.c.profile_type: only.profile_type,
+        sessions.c.state: only.state,
+        sessions.c.origin: only.origin,
+    }
+    query = select(*_COLUMNS).where(sessions.c.account_id == account_id)
+    query = query.where(*(column == value for column, value in exact.items() if value is not None))
+    if only.since is not None:
+        query = query.where(sessions.c.created_at >= only.since)
+    if only.until is not None:
+        query = query.where(sessions.c.created_at < only.until)
+    if after is not None:
+        place = tuple_(literal(after[0]), literal(after[1]))
+        query = query.where(tuple_(sessions.c.created_at, sessions.c.session_id) < place)
+    rows = await conn.execute(
+        query.order_by(sessions.c.created_at.desc(), sessions.c.session_id.desc()).limit(limit)
+    )
+    return tuple(_session(row) for row in rows.mappings())
+
+
+async def lock(
+    conn: AsyncConnection, session_id: str, *, account_id: str | None = None
+) -> Session | None:
+    """Read a session and keep others from changing it until the transaction ends.
+
+    Args:
+        account_id: given by every caller that speaks for an account; agents know the session id
+            alone.
+    """
+    query = select(*_COLUMNS).where(sessions.c.session_id == session_id).with_for_update()
+    if account_id is not None:
+        query = query.where(sessions.c.account_id == account_id)
+    rows = await conn.execute(query)
+    row = rows.mappings().one_or_none()
+    return _session(row) if row is not None else None
+
+
+async def move(
+    conn: AsyncConnection,
+    session: Session,
+    event: SessionEvent,
+    *,
+    reason: Reason | None = None,
+    message: str = "",
+    retry_after_s: float | None = None,
+) -> Session | None:
+    """Advance a locked session; None when the event comes too late or changes nothing.
+
+    Accepted, a session is no longer due: dispatch leaves it alone while its capture is under way.
+
+    Args:
+        reason, message, retry_after_s: for the endings that are not ``ready``.
+    """
+    state = advance(session.state, event)
+    if state is None:
+        return None
+    values: dict[str, Any] = {"state": state}
+    if event is SessionEvent.ACCEPTED:
+        values |= {"order_due_at": None, **_NO_LEASE}
+    elif state is session.state:
+        return None
+    if state not in LIVE_STATES:
+        values |= {
+            "ended_at": func.now(),
+            "order_due_at": None,
+            **_NO_LEASE,
+            "reason": reason,
+            "message": message,
+            "retry_after_s": retry_after_s,
+        }
+    changed = await conn.execute(
+        update(sessions)
+        .where(*_is(session), sessions.c.state == session.state)
+        .values(**values)
+        .returning(*_COLUMNS)
+    )
+    row = changed.mappings().one_or_none()
+    if row is None or state is session.state:
+        return None
+    await history.record(
+        conn,
+        session.account_id,
+        session.session_id,
+        event=event,
+        state_before=session.state,
+        state_after=state,
+        reason=reason,
+        message=message,
+    )
+    return _session(row)
+
+
+def _is(session: Session) -> tuple[ColumnElement[bool], ...]:
+    return (
+        sessions.c.account_id == session.account_id,
+        sessions.c.session_id == session.session_id,
+    )
+
+
+async def claim(conn: AsyncConnection, owner: str, *, lease_ms: int) -> Session | None:
+    """Take the lease of the session that has been due longest and that nobody else holds."""
+    due = (
+        select(sessions.c.account_id, sessions.c.session_id)
+        .where(
+            sessions.c.order_due_at <= func.now(),
+            or_(sessions.c.lease_until.is_(None), sessions.c.lease_until < func.now()),
+        )
+        .order_by(sessions.c.order_due_at)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    claimed = await conn.execute(
+        update(sessions)
+        .where(sessions.c.account_id == due.c.account_id, sessions.c.session_id == due.c.session_id)
+        .values(
+            lease_owner=owner,
+            lease_until=func.now() + timedelta(milliseconds=lease_ms),
+        )
+        .returning(*_COLUMNS)
+    )
+    row = claimed.mappings().one_or_none()
+    return _session(row) if row is not None else None
+
+
+async def holds_lease(conn: AsyncConnection, session: Session, owner: str) -> bool:
+    """Return whether ``owner`` still holds the lease it took."""
+    return bool(
+        await conn.scalar(
+            select(sessions.c.lease_until > func.now()).where(
+                *_is(session), sessions.c.lease_owner == owner
+            )
+        )
+    )
+
+
+async def counted(conn: AsyncConnection, session: Session) -> Session:
+    """Count one more capture."""
+    await conn.execute(update(sessions).where(*_is(session)).values(captures=session.captures + 1))
+    return replace(session, captures=session.captures + 1)
+
+
+async def make_due(conn: AsyncConnection, session: Session) -> None:
+    """Have dispatch look at a live session: its capture ended without a profile."""
+    await conn.execute(
+        update(sessions)
+        .where(*_is(session), sessions.c.ended_at.is_(None))
+        .values(order_due_at=func.now(), **_NO_LEASE)
+        .returning(func.pg_notify(CHANNEL, DISPATCH))
+    )
+
+
+async def overdue(conn: AsyncConnection, *, limit: int) -> tuple[Session, ...]:
+    """Lock sessions past their deadline that nobody else has locked."""
+    rows = await conn.execute(
+        select(*_COLUMNS)
+        .where(sessions.c.ended_at.is_(None), sessions.c.deadline_at < func.now())
+        .order_by(sessions.c.deadline_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    return tuple(_session(row) for row in rows.mappings())

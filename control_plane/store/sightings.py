@@ -1,0 +1,214 @@
+"""Telemetry: which version ran on which metal. Soft state, rebuilt from snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import text
+
+from control_plane.placement import Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from contract.messages import Actor, ActorSighting, Sighting
+
+# One statement for a whole report. Sorted by key, so that two reports never wait for each other in
+# a circle.
+_UPSERT = text(
+    """
+    INSERT INTO sightings AS old (version_id, metal_id, account_id, worker_id, executions, ran_at,
+                                  isolates, free_isolates, shared, held_until)
+    SELECT version_id, :metal_id, account_id, worker_id, executions,
+           now() - idle_ms * interval '1 millisecond', isolates, free_isolates, shared,
+           CASE WHEN held_ms > 0 THEN now() + held_ms * interval '1 millisecond' END
+    FROM unnest(CAST(:version_id AS text[]), CAST(:account_id AS text[]), CAST(:worker_id AS
+    text[]),
+                CAST(:executions AS bigint[]), CAST(:idle_ms AS bigint[]),
+                CAST(:isolates AS integer[]), CAST(:free_isolates AS integer[]),
+                CAST(:shared AS boolean[]), CAST(:held_ms AS integer[]))
+         AS new (version_id, account_id, worker_id, executions, idle_ms,
+                 isolates, free_isolates, shared, held_ms)
+    ON CONFLICT (version_id, metal_id, account_id) DO UPDATE SET
+        worker_id = excluded.worker_id, executions = excluded.executions,
+        ran_at = greatest(old.ran_at, excluded.ran_at), isolates = excluded.isolates,
+        free_isolates = excluded.free_isolates, shared = excluded.shared,
+        held_until = excluded.held_until
+    """
+)
+# When it ran stays true though it is loaded no more; that is what tells the two refusals apart.
+_UNLOAD_ALL = text(
+    """
+    UPDATE sightings SET isolates = 0, free_isolates = 0, executions = 0, held_until = NULL
+    WHERE metal_id = :metal_id
+    """
+)
+_UPSERT_ACTORS = text(
+    """
+    INSERT INTO actor_sightings AS old (namespace_id, actor_id, account_id, worker_id, version_id,
+                                        metal_id, ran_at)
+    SELECT namespace_id, actor_id, account_id, worker_id, version_id, :metal_id,
+           now() - idle_ms * interval '1 millisecond'
+    FROM unnest(CAST(:namespace_id AS text[]), CAST(:actor_id AS text[]), CAST(:account_id AS
+    text[]),
+                CAST(:worker_id AS text[]), CAST(:version_id AS text[]), CAST(:idle_ms AS bigint[]))
+         AS new (namespace_id, actor_id, account_id, worker_id, version_id, idle_ms)
+    ON CONFLICT (namespace_id, actor_id, account_id) DO UPDATE SET
+        worker_id = excluded.worker_id, version_id = excluded.version_id,
+        metal_id = excluded.metal_id, ran_at = excluded.ran_at
+    WHERE excluded.ran_at >= old.ran_at OR old.metal_id = excluded.metal_id
+    """
+)
+_CANDIDATES = text(
+    """
+    SELECT s.metal_id, m.datacenter, m.address, m.epoch, s.executions, m.draining,
+           s.isolates, s.free_isolates, s.shared, m.max_captures,
+           (extract(epoch FROM now() - s.ran_at) * 1000)::bigint AS idle_ms,
+           (extract(epoch FROM now() - r.reported_at) * 1000)::bigint AS silent_ms,
+           coalesce(live.here, 0) AS live_here, coalesce(live.on_metal, 0) AS live_on_metal,
+           (extract(epoch FROM live.first_end - now()) * 1000)::bigint AS ends_in_ms
+    FROM sightings s
+    JOIN metals m ON m.metal_id = s.metal_id
+    LEFT JOIN metal_reports r ON r.metal_id = s.metal_id
+    LEFT JOIN LATERAL (
+        SELECT count(*) AS on_metal, count(*) FILTER (WHERE c.version_id = s.version_id) AS here,
+               min(c.ends_at) AS first_end
+        FROM captures c WHERE c.metal_id = s.metal_id AND c.ended_at IS NULL
+    ) live ON true
+    WHERE s.version_id = :version_id AND s.account_id = :account_id AND s.worker_id = :worker_id
+      AND (CAST(:only_metal AS text) IS NULL OR s.metal_id = :only_metal)
+    """
+)
+_ACTOR = text(
+    """
+    SELECT metal_id, version_id, worker_id,
+           (extract(epoch FROM now() - ran_at) * 1000)::bigint AS idle_ms
+    FROM actor_sightings
+    WHERE namespace_id = :namespace_id AND actor_id = :actor_id AND account_id = :account_id
+    """
+)
+_RUNNING = text(
+    """
+    SELECT s.version_id, max(s.ran_at) AS ran_at
+    FROM versions v JOIN sightings s ON s.version_id = v.version_id AND s.account_id = v.account_id
+    WHERE v.account_id = :account_id AND v.worker_id = :worker_id
+      AND s.ran_at > now() - :recent_ms * interval '1 millisecond'
+    GROUP BY s.version_id ORDER BY 2 DESC LIMIT 5
+    """
+)
+_FORGET = (
+    text(
+        "DELETE FROM sightings WHERE isolates = 0 AND ran_at < now() - :kept_ms * interval '1 ms'"
+    ),
+    text("DELETE FROM actor_sightings WHERE ran_at < now() - :kept_ms * interval '1 ms'"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorSeen:
+    """Where an actor ran last, as which version, and how long ago."""
+
+    metal_id: str
+    worker_id: str
+    version_id: str
+    idle_ms: int
+
+
+async def keep(
+    conn: AsyncConnection, metal_id: str, sightings: Sequence[Sighting], *, snapshot: bool
+) -> None:
+    """Write a report's sightings. A snapshot unloads on this metal whatever it does not name."""
+    if snapshot:
+        await conn.execute(_UNLOAD_ALL, {"metal_id": metal_id})
+    # A statement may touch a row once: of doubles the last counts.
+    seen = {(s.version_id, s.account_id): s for s in sightings}
+    rows = [seen[key] for key in sorted(seen)]
+    if not rows:
+        return
+    await conn.execute(
+        _UPSERT,
+        {
+            "metal_id": metal_id,
+            "version_id": [s.version_id for s in rows],
+            "account_id": [s.account_id for s in rows],
+            "worker_id": [s.worker_id for s in rows],
+            "executions": [s.executions for s in rows],
+            "idle_ms": [s.idle_ms for s in rows],
+            "isolates": [s.isolates for s in rows],
+            "free_isolates": [s.free_isolates for s in rows],
+            "shared": [s.shared for s in rows],
+            "held_ms": [s.held_ms for s in rows],
+        },
+    )
+
+
+async def keep_actors(
+    conn: AsyncConnection, metal_id: str, actors: Sequence[ActorSighting]
+) -> None:
+    """Write which actors ran on a metal; whoever saw an actor last owns it."""
+    seen = {(a.actor.namespace_id, a.actor.actor_id, a.account_id): a for a in actors}
+    rows = [seen[key] for key in sorted(seen)]
+    if not rows:
+        return
+    await conn.execute(
+        _UPSERT_ACTORS,
+        {
+            "metal_id": metal_id,
+            "namespace_id": [a.actor.namespace_id for a in rows],
+            "actor_id": [a.actor.actor_id for a in rows],
+            "account_id": [a.account_id for a in rows],
+            "worker_id": [a.worker_id for a in rows],
+            "version_id": [a.version_id for a in rows],
+            "idle_ms": [a.idle_ms for a in rows],
+        },
+    )
+
+
+async def candidates(
+    conn: AsyncConnection,
+    account_id: str,
+    worker_id: str,
+    version_id: str,
+    *,
+    only_metal: str | None = None,
+) -> tuple[Candidate, ...]:
+    """Return every metal that has sighted the version, recently or not."""
+    rows = await conn.execute(
+        _CANDIDATES,
+        {
+            "account_id": account_id,
+            "worker_id": worker_id,
+            "version_id": version_id,
+            "only_metal": only_metal,
+        },
+    )
+    return tuple(Candidate(**row) for row in rows.mappings())
+
+
+async def actor(conn: AsyncConnection, account_id: str, of: Actor) -> ActorSeen | None:
+    """Return where an actor ran last."""
+    rows = await conn.execute(
+        _ACTOR,
+        {"account_id": account_id, "namespace_id": of.namespace_id, "actor_id": of.actor_id},
+    )
+    row = rows.mappings().one_or_none()
+    return ActorSeen(**row) if row is not None else None
+
+
+async def running_versions(
+    conn: AsyncConnection, account_id: str, worker_id: str, *, recent_ms: int
+) -> tuple[str, ...]:
+    """Return up to 5 versions of a Worker that ran lately, the most recent first."""
+    rows = await conn.execute(
+        _RUNNING, {"account_id": account_id, "worker_id": worker_id, "recent_ms": recent_ms}
+    )
+    return tuple(row.version_id for row in rows)
+
+
+async def forget(conn: AsyncConnection, *, kept_ms: int) -> None:
+    """Drop what has not run for so long that nobody asks any more."""
+    for statement in _FORGET:
+        await conn.execute(statement, {"kept_ms": kept_ms})

@@ -1,0 +1,194 @@
+"""Workers, their versions, and the Durable Object namespaces they own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Select, case, func, literal, or_, select
+from sqlalchemy.dialects.postgresql import insert
+
+from control_plane.store.tables import namespaces, versions, workers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from contract.messages import Sighting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """A deployed program."""
+
+    account_id: str
+    worker_id: str
+    name: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """One immutable upload of a Worker. ``number`` counts from 1 within it."""
+
+    account_id: str
+    worker_id: str
+    version_id: str
+    number: int
+    created_at: datetime
+
+
+_WORKER = (
+    workers.c.account_id,
+    workers.c.worker_id,
+    workers.c.name,
+    workers.c.created_at,
+    workers.c.updated_at,
+)
+_VERSION = (
+    versions.c.account_id,
+    versions.c.worker_id,
+    versions.c.version_id,
+    versions.c.number,
+    versions.c.created_at,
+)
+
+
+async def find(conn: AsyncConnection, account_id: str, worker: str) -> Worker | None:
+    """Find a Worker by id or by name; where both fit different Workers, the id wins."""
+    rows = await conn.execute(
+        select(*_WORKER)
+        .where(
+            workers.c.account_id == account_id,
+            or_(workers.c.worker_id == worker, workers.c.name == worker),
+        )
+        .order_by(case((workers.c.worker_id == worker, 0), else_=1))
+        .limit(1)
+    )
+    row = rows.mappings().one_or_none()
+    return Worker(**row) if row is not None else None
+
+
+async def page(
+    conn: AsyncConnection, account_id: str, *, offset: int, limit: int
+) -> tuple[tuple[Worker, ...], int]:
+    """Return one page of the account's Workers by name, and how many there are."""
+    rows = await conn.execute(
+        select(*_WORKER)
+        .where(workers.c.account_id == account_id)
+        .order_by(workers.c.name)
+        .offset(offset)
+        .limit(limit)
+    )
+    total = await conn.scalar(
+        select(func.count()).select_from(workers).where(workers.c.account_id == account_id)
+    )
+    return tuple(Worker(**row) for row in rows.mappings()), total or 0
+
+
+def _versions(account_id: str, worker_id: str) -> Select[tuple[str, str, str, int, datetime]]:
+    return (
+        select(*_VERSION)
+        .where(versions.c.account_id == account_id, versions.c.worker_id == worker_id)
+        .order_by(versions.c.created_at.desc(), versions.c.number.desc())
+    )
+
+
+async def versions_page(
+    conn: AsyncConnection, account_id: str, worker_id: str, *, offset: int, limit: int
+) -> tuple[tuple[Version, ...], int]:
+    """Return one page of a Worker's versions, newest first, and how many there are."""
+    rows = await conn.execute(_versions(account_id, worker_id).offset(offset).limit(limit))
+    total = await conn.scalar(
+        select(func.count())
+        .select_from(versions)
+        .where(versions.c.account_id == account_id, versions.c.worker_id == worker_id)
+    )
+    return tuple(Version(**row) for row in rows.mappings()), total or 0
+
+
+async def versions_by_prefix(
+    conn: AsyncConnection, account_id: str, worker_id: str, prefix: str, *, limit: int
+) -> tuple[Version, ...]:
+    """Return the versions whose UUID begins with ``prefix`` (empty: all), newest first."""
+    rows = await conn.execute(
+        _versions(account_id, worker_id)
+        .where(versions.c.version_id.startswith(prefix, autoescape=True))
+        .limit(limit)
+    )
+    return tuple(Version(**row) for row in rows.mappings())
+
+
+async def owner_of_namespace(
+    conn: AsyncConnection, account_id: str, namespace_id: str
+) -> str | None:
+    """Return the id of the Worker that owns a Durable Object namespace."""
+    return await conn.scalar(
+        select(namespaces.c.worker_id).where(
+            namespaces.c.account_id == account_id, namespaces.c.namespace_id == namespace_id
+        )
+    )
+
+
+async def register(conn: AsyncConnection, sightings: Sequence[Sighting]) -> None:
+    """Register what agents saw before anybody uploaded it: Worker, version, namespaces.
+
+    Registering twice changes nothing. Accounts must exist.
+    """
+    for seen in sorted(sightings, key=lambda s: (s.account_id, s.worker_id)):
+        await _register_worker(conn, seen)
+        await _register_version(conn, seen)
+        for ref in sorted(seen.namespaces, key=lambda n: n.namespace_id):
+            await conn.execute(
+                insert(namespaces)
+                .values(
+                    account_id=seen.account_id,
+                    namespace_id=ref.namespace_id,
+                    worker_id=seen.worker_id,
+                    class_name=ref.class_name,
+                )
+                .on_conflict_do_nothing()
+            )
+
+
+async def _register_worker(conn: AsyncConnection, seen: Sighting) -> None:
+    # The name may be taken by another Worker of the account; then the id makes it unique.
+    for name in (seen.worker_name, f"{seen.worker_name}-{seen.worker_id[:8]}", seen.worker_id):
+        await conn.execute(
+            insert(workers)
+            .values(account_id=seen.account_id, worker_id=seen.worker_id, name=name)
+            .on_conflict_do_nothing()
+        )
+        # The lock makes version numbers of one Worker count without gaps or doubles.
+        locked = await conn.scalar(
+            select(workers.c.worker_id)
+            .where(workers.c.account_id == seen.account_id, workers.c.worker_id == seen.worker_id)
+            .with_for_update()
+        )
+        if locked is not None:
+            return
+
+
+async def _register_version(conn: AsyncConnection, seen: Sighting) -> None:
+    following = (
+        select(func.coalesce(func.max(versions.c.number), 0) + 1)
+        .where(versions.c.account_id == seen.account_id, versions.c.worker_id == seen.worker_id)
+        .scalar_subquery()
+    )
+    await conn.execute(
+        insert(versions)
+        .from_select(
+            ["account_id", "version_id", "worker_id", "number", "created_at"],
+            select(
+                literal(seen.account_id),
+                literal(seen.version_id),
+                literal(seen.worker_id),
+                following,
+                func.clock_timestamp(),
+            ),
+        )
+        .on_conflict_do_nothing(index_elements=["account_id", "version_id"])
+    )

@@ -1,0 +1,186 @@
+"""Sessions asked for by id: from 202 to a profile in every format, stopped, discarded, listed."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pprof import codec
+from tests.integration.edge_scene import Scene, edge_scene
+from tests.integration.planes import ACCOUNT, VERSION, WORKER
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ASKED = {"worker": "replacer", "duration_ms": 1000}
+
+
+@pytest.fixture
+async def scene(database_url: str) -> AsyncIterator[Scene]:
+    async with edge_scene(database_url) as made:
+        yield made
+
+
+async def create(scene: Scene, **more: Any) -> dict[str, Any]:
+    answer = await scene.call("POST", "profile-sessions", json=ASKED | more)
+    assert answer.status == 202, answer
+    result: dict[str, Any] = answer.body["result"]
+    place = f"/client/v4/accounts/{ACCOUNT}/profile-sessions/{result['id']}"
+    assert answer.headers["location"] == place
+    return result
+
+
+async def ready(scene: Scene, **more: Any) -> dict[str, Any]:
+    return await scene.session_until((await create(scene, **more))["id"], "ready")
+
+
+async def test_created_session_says_what_was_asked(scene: Scene) -> None:
+    scene.metal.go.clear()
+    made = await create(scene, profile_type="heap", labels={"why": "slow"})
+    assert made["state"] == "queued"
+    assert made["worker"] == {"id": WORKER, "name": "replacer"}
+    assert made["version"] == VERSION
+    assert (made["profile_type"], made["duration_ms"]) == ("heap", 1000)
+    assert made["labels"] == {"why": "slow"}
+    assert (made["reason"], made["ended_at"], made["profile"]) == (None, None, None)
+    assert made["captures"] == []
+    assert set(made["links"]) == {"self", "stop"}
+
+
+async def test_ready_session_shows_its_capture_and_holds(scene: Scene) -> None:
+    seen = await ready(scene)
+    data = scene.metal.profile
+    assert seen["profile"] == {
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "samples": 811,
+        "window_ms": 1000,
+    }
+    (capture,) = seen["captures"]
+    assert (capture["n"], capture["state"], capture["reason"]) == (1, "uploaded", None)
+    assert (capture["metal"], capture["datacenter"]) == ("ams1-m1", "ams1")
+    assert capture["isolate"] == "wd1/replacer"
+    assert capture["lock_held_us"] == 600
+    assert [hold["start_hold_us"] for hold in capture["holds"]] == [300, 70]
+    assert seen["created_at"] <= seen["ended_at"]
+
+
+async def test_every_link_leads_somewhere(scene: Scene) -> None:
+    seen = await ready(scene)
+    for name, link in seen["links"].items():
+        method = "POST" if name == "stop" else "GET"
+        assert (await scene.call(method, link)).status == 200, name
+
+
+async def test_profile_in_every_format(scene: Scene) -> None:
+    place = f"profile-sessions/{(await ready(scene))['id']}/profile"
+    stored = scene.metal.profile
+    tag = f'"{hashlib.sha256(stored).hexdigest()}"'
+
+    plain = await scene.call("GET", place)
+    assert plain.data == gzip.decompress(stored)
+    assert plain.headers["content-type"] == "application/vnd.google.protobuf"
+    disposition = plain.headers["content-disposition"]
+    assert disposition.startswith('attachment; filename="replacer-11111111-cpu-')
+    assert disposition.endswith('.pprof"')
+
+    packed = await scene.call("GET", f"{place}?format=pprof.gz")
+    assert packed.data == stored
+    assert packed.headers["content-type"] == "application/gzip"
+    assert "content-encoding" not in packed.headers
+
+    top = await scene.call("GET", f"{place}?format=top")
+    table = top.body["result"]
+    assert (table["sample_type"], table["unit"], table["total"]) == ("cpu", "nanoseconds", 10**6)
+    assert table["rows"][0]["name"] == "hot"
+    assert codec.decode(plain.data).functions[0].name == "hot"
+
+    for answer in (plain, packed, top):
+        assert answer.headers["etag"] == tag
+    same = await scene.call("GET", place, headers={"If-None-Match": f'"x", {tag}'})
+    assert (same.status, same.data) == (304, b"")
+    assert same.headers["etag"] == tag
+    assert (await scene.call("GET", place, headers={"If-None-Match": '"x"'})).status == 200
+    assert (await scene.call("GET", f"{place}?format=exe")).pointers == ["query/format"]
+
+
+async def test_profile_before_it_is_there(scene: Scene) -> None:
+    scene.metal.go.clear()
+    made = await create(scene)
+    answer = await scene.call("GET", f"profile-sessions/{made['id']}/profile")
+    assert answer.error[:2] == (409, 10409)
+    assert answer.headers["retry-after"] == "1"
+
+
+async def test_stop_keeps_what_was_sampled(scene: Scene) -> None:
+    scene.metal.go.clear()
+    made = await create(scene, duration_ms=50_000)
+    await asyncio.wait_for(scene.metal.orders.get(), 10)
+    for _ in range(2):
+        answer = await scene.call("POST", f"profile-sessions/{made['id']}/stop")
+        assert answer.status == 200
+    _, discarded = await asyncio.wait_for(scene.metal.stops.get(), 10)
+    assert discarded is False
+    seen = await scene.session_until(made["id"], "ready")
+    assert seen["profile"] is not None
+
+
+async def test_delete_discards(scene: Scene) -> None:
+    scene.metal.go.clear()
+    made = await create(scene, duration_ms=50_000)
+    await asyncio.wait_for(scene.metal.orders.get(), 10)
+    for _ in range(2):
+        answer = await scene.call("DELETE", f"profile-sessions/{made['id']}")
+        assert answer.status == 200
+        assert answer.body["result"]["state"] == "cancelled"
+    _, discarded = await asyncio.wait_for(scene.metal.stops.get(), 10)
+    assert discarded is True
+    answer = await scene.call("GET", f"profile-sessions/{made['id']}/profile")
+    assert answer.error[:2] == (404, 10403)
+
+
+async def test_failed_session_says_why(scene: Scene) -> None:
+    await scene.metal.server.stop(0)
+    made = await create(scene)
+    seen = await scene.session_until(made["id"], "failed")
+    assert seen["reason"] == "agent_unreachable"
+    assert seen["captures"][0]["state"] == "lost"
+    # Nothing of how the network looks from inside.
+    assert "127.0.0.1" not in str(seen)
+
+
+async def test_list_is_newest_first_and_ends(scene: Scene) -> None:
+    made = [(await ready(scene))["id"] for _ in range(5)]
+    seen: list[str] = []
+    cursor = ""
+    for _ in range(10):
+        more = f"&cursor={cursor}" if cursor else ""
+        answer = await scene.call("GET", f"profile-sessions?limit=2{more}")
+        seen.extend(session["id"] for session in answer.body["result"])
+        cursor = answer.body["result_info"]["cursor"]
+        assert answer.body["result_info"]["cursors"]["after"] == cursor
+        if not cursor:
+            break
+    assert seen == made[::-1]
+
+
+async def test_list_filters(scene: Scene) -> None:
+    done = (await ready(scene))["id"]
+    scene.metal.go.clear()
+    gone = (await create(scene))["id"]
+    await scene.call("DELETE", f"profile-sessions/{gone}")
+    rows = [
+        ("state=ready", [done]),
+        ("state=cancelled", [gone]),
+        ("state=expired", []),
+        ("worker=replacer", [gone, done]),
+        (f"worker={WORKER}&state=ready", [done]),
+    ]
+    for query, expected in rows:
+        answer = await scene.call("GET", f"profile-sessions?{query}")
+        assert [session["id"] for session in answer.body["result"]] == expected, query
+    assert (await scene.call("GET", "profile-sessions?worker=none")).error[:2] == (404, 10007)
