@@ -1,7 +1,7 @@
-"""What the agent needs of a runtime, whichever it is: which isolates are loaded, and a probe into one.
+"""What the agent needs of any runtime: which isolates are loaded, and a probe into one.
 
-Two implementations stand behind these protocols: ``runtimes.workerd`` (real) and ``runtimes.simulated``.
-One conformance suite runs over both (``tests/conformance``).
+Two implementations stand behind these protocols: ``runtimes.workerd`` (real) and
+``runtimes.simulated``. One conformance suite runs over both (``tests/conformance``).
 """
 
 from __future__ import annotations
@@ -14,12 +14,48 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 
+class Clock(Protocol):
+    """Time, passed in. ``runtimes.clock.SystemClock`` is the real one; tests have one without waits."""
+
+    def monotonic_ns(self) -> int:
+        """The machine's monotonic clock, which is also the one workerd stamps profiles with."""
+        ...
+
+    def time_ns(self) -> int:
+        """Since 1970, for what people read; never for measuring."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let that much time pass."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsolateConfig:
+    """What an operator says stands in one isolate; the runtime says whether it is loaded.
+
+    Args:
+        service: the runtime's own name for it (workerd: inspector target id = service name).
+        also_accounts: others that run in the same isolate, which makes it shared.
+        namespaces: Durable Object namespace id (32 hex) -> class name.
+    """
+
+    service: str
+    account_id: str
+    worker_id: str
+    worker_name: str
+    version_id: str
+    also_accounts: tuple[str, ...] = ()
+    namespaces: dict[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """One isolate as configured on this metal and found loaded in its runtime.
 
     Args:
-        isolate_id: unique on this metal and stable while the isolate lives, ``<runtime>/<service>``.
+        isolate_id: unique on this metal and stable while the isolate lives,
+            ``<runtime>/<service>``.
         runtime_id: the process that hosts it; all isolates of one process share one event loop.
         service: the runtime's own name for it.
         generation: grows each time the isolate goes and returns (a new heap, nothing remembered).
@@ -40,7 +76,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """The profiler runs. ``hold_us``: isolate lock held to start it, as the runtime's clock saw it or from outside."""
+    """The profiler runs. ``hold_us``: how long the isolate's lock was held to start it."""
 
     hold_us: int
 
@@ -52,10 +88,14 @@ class RawProfile:
     Args:
         data: the JSON text of V8's ``Profiler.Profile`` or ``HeapProfiler.SamplingHeapProfile``,
             possibly inside its protocol reply; empty when nothing was running.
-        start_hold_us: isolate lock held by the start, known only now on some runtimes (CPU: first delta).
+        start_hold_us: isolate lock held by the start, known only now on some runtimes (CPU: first
+            delta).
         stop_hold_us: isolate lock held by the stop and hand-over.
-        started_us, ended_us: the window on the runtime's monotonic clock (CPU); 0 when it tells none.
+        started_us, ended_us: the window on the runtime's monotonic clock (CPU); 0 when it tells
+            none.
         received_us: the same clock when the reply was complete here.
+        samples, nodes: how many the profile has, counted without parsing; what its hand-over costs
+            depends on them.
     """
 
     data: bytes
@@ -64,11 +104,13 @@ class RawProfile:
     started_us: int
     ended_us: int
     received_us: int
+    samples: int = 0
+    nodes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeapUsage:
-    """Bytes, as V8 reports them. ``backing_store_bytes`` is what ArrayBuffers hold outside the heap."""
+    """Bytes, as V8 reports them; ``backing_store_bytes``: ArrayBuffers, outside the heap."""
 
     used_bytes: int
     total_bytes: int
@@ -76,10 +118,11 @@ class HeapUsage:
 
 
 class Probe(Protocol):
-    """A short-lived inspector session on one isolate. Every call takes the isolate's lock briefly and lets go.
+    """A short-lived inspector session on one isolate. Every call takes its lock briefly.
 
-    Every method raises ``Fault``: ``target_exited`` when the process is gone, ``inspector_lost`` when the session
-    was cut or another client took it, ``runtime_timeout`` when no answer came in time, ``runtime_unsupported``.
+    Every method raises ``Fault``: ``target_exited`` when the process is gone, ``inspector_lost``
+    when the session was cut or another client took it, ``runtime_timeout`` when no answer came in
+    time, ``runtime_unsupported``.
     """
 
     async def heap_usage(self) -> HeapUsage:
@@ -150,4 +193,6 @@ class Runtime(Protocol):
         """What ran, as it is learned; from tail events, or from heap numbers that changed."""
         ...
 
-
+    async def close(self) -> None:
+        """End every session and all of its own work. The process it speaks to lives on."""
+        ...

@@ -1,0 +1,256 @@
+"""The edge agent process: ``python -m services.edge_agent --config metal.toml``. It only composes.
+
+At its end captures are stopped and their inspector sessions closed before anything else: a session
+that is open when the runtime is told to end makes it crash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+import uvloop
+
+from contract.faults import Fault
+from contract.messages import Isolate, Metal
+from edge_agent import settings
+from edge_agent.activity import Activity
+from edge_agent.builder import builder
+from edge_agent.capture import Captures
+from edge_agent.hold import Holds
+from edge_agent.journal import Journal
+from edge_agent.loaded import Loaded
+from edge_agent.recovery import Recovery
+from edge_agent.rpc import servicer
+from edge_agent.rpc.gateway import Gateway
+from edge_agent.runtimes.clock import SystemClock
+from edge_agent.runtimes.simulated import SimulatedRuntime
+from edge_agent.runtimes.workerd.runtime import WorkerdRuntime
+from edge_agent.runtimes.workerd.tails import Tails
+from edge_agent.sampler import Limits
+from edge_agent.sightings import Sightings
+from edge_agent.taken import Site
+from services import logs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+
+    from edge_agent.runtime import Runtime
+    from edge_agent.settings import RuntimeConfig, Settings
+
+PRODUCT = "0.1.0"
+GRACE_S = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+class PartEnded(Exception):  # noqa: N818 - what happened
+    """A part that runs for ever came to its end."""
+
+
+async def serve(configured: Settings, stop: asyncio.Event) -> None:
+    """Run the agent until told to stop.
+
+    Raises:
+        PartEnded: a part crashed; better started anew than limping.
+        OSError: a listener could not be bound, or the journal not be written.
+    """
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        journal = Journal(configured.data_dir)
+        left_open = journal.read()
+        tails: Tails | None = None
+        tail_bound = ""
+        if configured.tail_listen:
+            tails = Tails(configured.tail_listen)
+            stack.push_async_callback(tails.close)
+        runtimes = tuple(_runtime(one, configured, tails, clock) for one in configured.runtimes)
+        for runtime in runtimes:
+            if isinstance(runtime, WorkerdRuntime):
+                stack.push_async_callback(runtime.close)
+        if tails is not None:
+            tail_bound = await tails.start()
+        gateway = Gateway(configured.gateways, clock)
+        stack.push_async_callback(gateway.close)
+        listener = await servicer.bind(configured.listen)
+        bound = f"{configured.listen.rpartition(':')[0]}:{listener.port}"
+
+        activity = Activity(configured.activity_window_ms)
+        loaded = Loaded(runtimes, activity)
+        holds = Holds(configured.max_captures)
+        metal = Metal(
+            metal_id=configured.metal_id,
+            datacenter=configured.datacenter,
+            address=configured.advertise or bound,
+            epoch=journal.next_epoch(clock.time_ns() // 1_000_000),
+            max_captures=configured.max_captures,
+        )
+        captures = Captures(
+            Site(
+                metal_id=metal.metal_id,
+                datacenter=metal.datacenter,
+                product=PRODUCT,
+                max_captures=metal.max_captures,
+            ),
+            loaded=loaded,
+            activity=activity,
+            holds=holds,
+            journal=journal,
+            uplink=gateway,
+            builder=builder,
+            clock=clock,
+            limits=Limits(max_hold_ms=configured.max_hold_ms),
+            changed=lambda: sightings.changed(),
+        )
+        sightings = Sightings(
+            metal,
+            loaded=loaded,
+            activity=activity,
+            holds=holds,
+            uplink=gateway,
+            clock=clock,
+            interval_ms=configured.report_interval_ms,
+            captures=captures.keys,
+            stop=lambda key: captures.stop(key, discard=True),
+        )
+        recovery = Recovery(
+            (
+                f"{runtime.runtime_id}/{isolate.service}"
+                for runtime in configured.runtimes
+                for isolate in runtime.isolates
+            ),
+            loaded=loaded,
+            holds=holds,
+            clock=clock,
+        )
+        # Before anybody is told of an end, and before the first order: whatever an earlier run left
+        # in an isolate is out of it.
+        await recovery.first()
+        for entry in left_open:
+            captures.lost(entry)
+
+        def isolates() -> tuple[Isolate, ...]:
+            return _isolates(loaded, activity, holds, clock.monotonic_ns() // 1_000_000)
+
+        parts = [
+            await stack.enter_async_context(_part("sightings", sightings.run())),
+            *[
+                await stack.enter_async_context(_part("activity", sightings.watch(runtime)))
+                for runtime in runtimes
+            ],
+        ]
+        _rest = await stack.enter_async_context(_part("recovery", recovery.rest()))
+        stack.push_async_callback(captures.close)
+        await servicer.serve(listener, servicer.EdgeAgent(captures, isolates))
+        stack.push_async_callback(listener.stop, GRACE_S)
+        ready: dict[str, object] = {"ready": True, "grpc": bound}
+        if tail_bound:
+            ready["tail"] = tail_bound
+        print(json.dumps(ready), flush=True)
+        log.info("ready", metal=metal.metal_id, epoch=metal.epoch, address=metal.address)
+        await _until(stop, parts)
+        log.info("stopping", metal=metal.metal_id)
+    log.info("stopped", metal=configured.metal_id)
+
+
+def _runtime(
+    one: RuntimeConfig, configured: Settings, tails: Tails | None, clock: SystemClock
+) -> Runtime:
+    if one.kind == "simulated":
+        return SimulatedRuntime(one.runtime_id, one.isolates, clock)
+    return WorkerdRuntime(
+        one.runtime_id,
+        one.inspector,
+        one.isolates,
+        one.activity,
+        tails,
+        clock,
+        heap_poll_interval_ms=configured.heap_poll_interval_ms,
+    )
+
+
+def _isolates(loaded: Loaded, activity: Activity, holds: Holds, now_ms: int) -> tuple[Isolate, ...]:
+    return tuple(
+        Isolate(
+            isolate_id=target.isolate_id,
+            account_id=target.accounts[0],
+            worker_id=target.worker_id,
+            worker_name=target.worker_name,
+            version_id=target.version_id,
+            executions=activity.executions(target.isolate_id, now_ms),
+            idle_ms=activity.idle_ms(target.isolate_id, now_ms),
+            shared=len(target.accounts) > 1,
+            held_ms=holds.held_ms(target.isolate_id, now_ms),
+            namespaces=tuple(target.namespaces),
+        )
+        for target in loaded.targets
+    )
+
+
+@asynccontextmanager
+async def _part(
+    name: str, work: Coroutine[object, object, None]
+) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await task
+
+
+async def _until(stop: asyncio.Event, parts: list[asyncio.Task[None]]) -> None:
+    told = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({told, *parts}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        told.cancel()
+    for part in parts:
+        if part.done():
+            raise PartEnded(part.get_name()) from part.exception()
+
+
+async def _main(configured: Settings) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await serve(configured, stop)
+    except PartEnded as ended:
+        log.error("part_ended", part=str(ended), exc_info=ended.__cause__ or ended)  # noqa: TRY400
+        return 1
+    except OSError as error:
+        log.error("not_started", error=str(error), exc_info=error)  # noqa: TRY400
+        return 1
+    return 0
+
+
+def main() -> int:
+    """Run until told to stop; 0 after a clean stop, 1 after a crash, 2 for a wrong file."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    parser = argparse.ArgumentParser(prog="python -m services.edge_agent")
+    parser.add_argument("--config", type=Path, required=True, help="TOML file of this metal")
+    logs.configure("edge_agent")
+    try:
+        configured = settings.load(parser.parse_args().config)
+    except (Fault, OSError) as error:
+        mistakes = [f"{one.pointer}: {one.message}" for one in getattr(error, "fields", ())]
+        log.error("settings_invalid", mistakes=mistakes or [str(error)])  # noqa: TRY400
+        return 2
+    log.info("starting", metal=configured.metal_id, gateways=configured.gateways)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(configured))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
