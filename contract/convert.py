@@ -1,12 +1,14 @@
 """Protobuf <-> plain messages, both directions side by side; what is absent is refused.
 
 Raises:
-    Fault: request_invalid, with one entry naming the field; from every ``*_from_wire``.
+    Fault: request_invalid, from every ``*_from_wire``, with one entry that names the field by its
+        path (``/sightings/3/account_id``).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from contract import ids
 from contract.faults import Fault, FieldError, Reason
@@ -35,7 +37,18 @@ from protos.edge.v1 import edge_pb2 as edge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_SHA256_HEX_DIGITS = 64
+Wire = TypeVar("Wire")
+Value = TypeVar("Value")
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+ADDRESS = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,253}:[0-9]{1,5}")
+LONGEST_NAME = 512
+LONGEST_MESSAGE = 1_000
+INT64_MAX = 2**63 - 1
+MOST_CAPTURES = 100_000
+MOST_DURATION_MS = 50_000
+MOST_DEADLINE_MS = 600_000
+SAMPLING_INTERVAL_US = (100_000, 100)
 
 PROFILE_TYPE_TO_WIRE: dict[ProfileType, edge.ProfileType.ValueType] = {
     ProfileType.CPU: edge.PROFILE_TYPE_CPU,
@@ -70,36 +83,71 @@ def _present(wire: Any, field: str) -> Any:
     return getattr(wire, field)
 
 
-def _text(field: str, value: str, accepts: Callable[[str], object], wanted: str) -> str:
-    if not accepts(value):
+def _within(name: str, wire: Wire, read: Callable[[Wire], Value]) -> Value:
+    """Read a part of a message, its faults naming where in the whole they are."""
+    try:
+        return read(wire)
+    except Fault as fault:
+        (error,) = fault.fields
+        inner = error.pointer.removeprefix("/").replace("/", ".")
+        raise refusal(f"{name}.{inner}", error.message) from None
+
+
+def _each(name: str, wires: Iterable[Wire], read: Callable[[Wire], Value]) -> tuple[Value, ...]:
+    return tuple(_within(f"{name}.{index}", wire, read) for index, wire in enumerate(wires))
+
+
+def _shaped(field: str, value: str, shape: re.Pattern[str], wanted: str) -> str:
+    # fullmatch: a trailing newline passes "$".
+    if not shape.fullmatch(value):
         raise refusal(field, f"must be {wanted}")
     return value
 
 
-def _positive(field: str, value: int) -> int:
-    if value < 1:
-        raise refusal(field, "must be at least 1")
+def _bounded(field: str, value: int, most: int, least: int = 1) -> int:
+    if not least <= value <= most:
+        raise refusal(field, f"must be from {least} to {most}")
+    return value
+
+
+def _printable(field: str, value: str, longest: int = LONGEST_NAME) -> str:
+    if not value or len(value) > longest or not value.isprintable():
+        raise refusal(field, f"must be 1 to {longest} printable characters")
     return value
 
 
 def _account(value: str) -> str:
-    return _text("account_id", value, ids.ACCOUNT_ID.match, "32 hex digits")
+    return _shaped("account_id", value, ids.ACCOUNT_ID, "32 hex digits")
 
 
 def _worker(value: str) -> str:
-    return _text("worker_id", value, ids.WORKER_ID.match, "32 hex digits")
+    return _shaped("worker_id", value, ids.WORKER_ID, "32 hex digits")
+
+
+def _worker_name(value: str) -> str:
+    return _shaped("worker_name", value, ids.WORKER_NAME, "a worker's name")
+
+
+def _namespace(value: str) -> str:
+    return _shaped("namespace_id", value, ids.NAMESPACE_ID, "32 hex digits")
+
+
+def _uuid(field: str, value: str) -> str:
+    if not ids.is_uuid(value):
+        raise refusal(field, "must be a UUID")
+    return value
 
 
 def _version(value: str) -> str:
-    return _text("version_id", value, ids.is_uuid, "a UUID")
+    return _uuid("version_id", value)
 
 
 def _metal_id(value: str) -> str:
-    return _text("metal_id", value, ids.METAL_ID.match, "a metal id")
+    return _shaped("metal_id", value, ids.METAL_ID, "a metal's id")
 
 
 def _isolate_id(value: str) -> str:
-    return _text("isolate_id", value, bool, "named")
+    return _printable("isolate_id", value)
 
 
 def key_to_wire(key: CaptureKey) -> edge.CaptureKey:
@@ -110,14 +158,14 @@ def key_to_wire(key: CaptureKey) -> edge.CaptureKey:
 def key_from_wire(wire: edge.CaptureKey) -> CaptureKey:
     """A capture's key."""
     return CaptureKey(
-        session_id=_text("key.session_id", wire.session_id, ids.is_uuid, "a UUID"),
-        capture=_positive("key.capture", wire.capture),
+        session_id=_uuid("session_id", wire.session_id),
+        capture=_bounded("capture", wire.capture, MOST_CAPTURES),
     )
 
 
 def required_key(wire: Any) -> CaptureKey:
     """The key of a message that must carry one."""
-    return key_from_wire(_present(wire, "key"))
+    return _within("key", _present(wire, "key"), key_from_wire)
 
 
 def actor_to_wire(actor: Actor) -> edge.Actor:
@@ -128,10 +176,8 @@ def actor_to_wire(actor: Actor) -> edge.Actor:
 def actor_from_wire(wire: edge.Actor) -> Actor:
     """One Durable Object."""
     return Actor(
-        namespace_id=_text(
-            "actor.namespace_id", wire.namespace_id, ids.NAMESPACE_ID.match, "32 hex digits"
-        ),
-        actor_id=_text("actor.actor_id", wire.actor_id, ids.ACTOR_ID.match, "64 hex digits"),
+        namespace_id=_namespace(wire.namespace_id),
+        actor_id=_shaped("actor_id", wire.actor_id, ids.ACTOR_ID, "64 hex digits"),
     )
 
 
@@ -161,10 +207,12 @@ def order_from_wire(wire: edge.StartCaptureRequest) -> Order:
         worker_id=_worker(wire.worker_id),
         version_id=_version(wire.version_id),
         profile_type=profile_type,
-        duration_ms=_positive("duration_ms", wire.duration_ms),
-        sampling_interval_us=_positive("sampling_interval_us", wire.sampling_interval_us),
-        deadline_ms=_positive("deadline_ms", wire.deadline_ms),
-        actor=actor_from_wire(wire.actor) if wire.HasField("actor") else None,
+        duration_ms=_bounded("duration_ms", wire.duration_ms, MOST_DURATION_MS),
+        sampling_interval_us=_bounded(
+            "sampling_interval_us", wire.sampling_interval_us, *SAMPLING_INTERVAL_US
+        ),
+        deadline_ms=_bounded("deadline_ms", wire.deadline_ms, MOST_DEADLINE_MS),
+        actor=_within("actor", wire.actor, actor_from_wire) if wire.HasField("actor") else None,
     )
 
 
@@ -204,16 +252,22 @@ def capture_report_from_wire(wire: edge.CaptureReport) -> CaptureReport:
         key=required_key(wire),
         metal_id=_metal_id(wire.metal_id),
         state=state,
-        isolate_id=wire.isolate_id,
+        isolate_id=_isolate_id(wire.isolate_id) if wire.isolate_id else "",
         sampled_ms=wire.sampled_ms,
         reason=reason,
-        message=wire.message,
+        message=_readable(wire.message),
     )
+
+
+def _readable(message: str) -> str:
+    """Free text as it may be kept and shown. Refusing it would lose the report that carries it."""
+    kept = message[:LONGEST_MESSAGE]
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in kept)
 
 
 def required_capture_report(wire: Any) -> CaptureReport:
     """The capture report of a message that must carry one."""
-    return capture_report_from_wire(_present(wire, "report"))
+    return _within("report", _present(wire, "report"), capture_report_from_wire)
 
 
 def isolate_to_wire(isolate: Isolate) -> edge.Isolate:
@@ -238,13 +292,13 @@ def isolate_from_wire(wire: edge.Isolate) -> Isolate:
         isolate_id=_isolate_id(wire.isolate_id),
         account_id=_account(wire.account_id),
         worker_id=_worker(wire.worker_id),
-        worker_name=wire.worker_name,
+        worker_name=_worker_name(wire.worker_name),
         version_id=_version(wire.version_id),
         executions=wire.executions,
         idle_ms=wire.idle_ms if wire.HasField("idle_ms") else None,
         shared=wire.shared,
         held_ms=wire.held_ms,
-        namespaces=tuple(wire.namespaces),
+        namespaces=tuple(_namespace(namespace_id) for namespace_id in wire.namespaces),
     )
 
 
@@ -255,7 +309,7 @@ def isolates_to_wire(isolates: Iterable[Isolate]) -> edge.ListIsolatesResponse:
 
 def isolates_from_wire(wire: edge.ListIsolatesResponse) -> tuple[Isolate, ...]:
     """What is loaded on a metal."""
-    return tuple(isolate_from_wire(isolate) for isolate in wire.isolates)
+    return _each("isolates", wire.isolates, isolate_from_wire)
 
 
 def metal_to_wire(metal: Metal) -> control.Metal:
@@ -273,10 +327,24 @@ def metal_from_wire(wire: control.Metal) -> Metal:
     """Who an agent is."""
     return Metal(
         metal_id=_metal_id(wire.metal_id),
-        datacenter=_text("metal.datacenter", wire.datacenter, ids.METAL_ID.match, "a site name"),
-        address=_text("metal.address", wire.address, lambda text: ":" in text, "host:port"),
-        epoch=_positive("metal.epoch", wire.epoch),
-        max_captures=_positive("metal.max_captures", wire.max_captures),
+        datacenter=_shaped("datacenter", wire.datacenter, ids.METAL_ID, "a datacenter's name"),
+        address=_shaped("address", wire.address, ADDRESS, "host:port"),
+        # Kept in a signed column.
+        epoch=_bounded("epoch", wire.epoch, INT64_MAX),
+        max_captures=_bounded("max_captures", wire.max_captures, MOST_CAPTURES),
+    )
+
+
+def namespace_to_wire(ref: NamespaceRef) -> control.NamespaceRef:
+    """A namespace of Durable Objects."""
+    return control.NamespaceRef(namespace_id=ref.namespace_id, class_name=ref.class_name)
+
+
+def namespace_from_wire(wire: control.NamespaceRef) -> NamespaceRef:
+    """A namespace of Durable Objects."""
+    return NamespaceRef(
+        namespace_id=_namespace(wire.namespace_id),
+        class_name=_printable("class_name", wire.class_name),
     )
 
 
@@ -293,10 +361,7 @@ def sighting_to_wire(sighting: Sighting) -> control.Sighting:
         free_isolates=sighting.free_isolates,
         shared=sighting.shared,
         held_ms=sighting.held_ms,
-        namespaces=[
-            control.NamespaceRef(namespace_id=ref.namespace_id, class_name=ref.class_name)
-            for ref in sighting.namespaces
-        ],
+        namespaces=[namespace_to_wire(ref) for ref in sighting.namespaces],
     )
 
 
@@ -305,9 +370,7 @@ def sighting_from_wire(wire: control.Sighting) -> Sighting:
     return Sighting(
         account_id=_account(wire.account_id),
         worker_id=_worker(wire.worker_id),
-        worker_name=_text(
-            "worker_name", wire.worker_name, ids.WORKER_NAME.match, "a worker's name"
-        ),
+        worker_name=_worker_name(wire.worker_name),
         version_id=_version(wire.version_id),
         executions=wire.executions,
         idle_ms=wire.idle_ms if wire.HasField("idle_ms") else None,
@@ -315,15 +378,7 @@ def sighting_from_wire(wire: control.Sighting) -> Sighting:
         free_isolates=wire.free_isolates,
         shared=wire.shared,
         held_ms=wire.held_ms,
-        namespaces=tuple(
-            NamespaceRef(
-                namespace_id=_text(
-                    "namespace_id", ref.namespace_id, ids.NAMESPACE_ID.match, "32 hex digits"
-                ),
-                class_name=ref.class_name,
-            )
-            for ref in wire.namespaces
-        ),
+        namespaces=_each("namespaces", wire.namespaces, namespace_from_wire),
     )
 
 
@@ -341,7 +396,7 @@ def actor_sighting_to_wire(sighting: ActorSighting) -> control.ActorSighting:
 def actor_sighting_from_wire(wire: control.ActorSighting) -> ActorSighting:
     """An actor seen on a metal."""
     return ActorSighting(
-        actor=actor_from_wire(_present(wire, "actor")),
+        actor=_within("actor", _present(wire, "actor"), actor_from_wire),
         account_id=_account(wire.account_id),
         worker_id=_worker(wire.worker_id),
         version_id=_version(wire.version_id),
@@ -363,11 +418,11 @@ def report_to_wire(report: Report) -> control.ReportRequest:
 def report_from_wire(wire: control.ReportRequest) -> Report:
     """A metal's report."""
     return Report(
-        metal=metal_from_wire(_present(wire, "metal")),
+        metal=_within("metal", _present(wire, "metal"), metal_from_wire),
         snapshot=wire.snapshot,
-        sightings=tuple(sighting_from_wire(sighting) for sighting in wire.sightings),
-        actors=tuple(actor_sighting_from_wire(sighting) for sighting in wire.actors),
-        captures=tuple(key_from_wire(key) for key in wire.captures),
+        sightings=_each("sightings", wire.sightings, sighting_from_wire),
+        actors=_each("actors", wire.actors, actor_sighting_from_wire),
+        captures=_each("captures", wire.captures, key_from_wire),
     )
 
 
@@ -381,7 +436,7 @@ def report_reply_to_wire(reply: ReportReply) -> control.ReportResponse:
 def report_reply_from_wire(wire: control.ReportResponse) -> ReportReply:
     """The answer to a report."""
     return ReportReply(
-        snapshot_wanted=wire.snapshot_wanted, stop=tuple(key_from_wire(key) for key in wire.stop)
+        snapshot_wanted=wire.snapshot_wanted, stop=_each("stop", wire.stop, key_from_wire)
     )
 
 
@@ -426,8 +481,7 @@ def manifest_to_wire(manifest: UploadManifest) -> control.UploadManifest:
 
 def sha256_from_wire(value: str) -> str:
     """A SHA-256 as 64 lower-case hex digits."""
-    good = len(value) == _SHA256_HEX_DIGITS and all(digit in "0123456789abcdef" for digit in value)
-    return _text("sha256", value, lambda _: good, "64 hex digits")
+    return _shaped("sha256", value, SHA256, "64 hex digits")
 
 
 def manifest_from_wire(wire: control.UploadManifest) -> UploadManifest:
@@ -437,11 +491,11 @@ def manifest_from_wire(wire: control.UploadManifest) -> UploadManifest:
         metal_id=_metal_id(wire.metal_id),
         isolate_id=_isolate_id(wire.isolate_id),
         sha256=sha256_from_wire(wire.sha256),
-        size_bytes=_positive("size_bytes", wire.size_bytes),
+        size_bytes=_bounded("size_bytes", wire.size_bytes, INT64_MAX),
         samples=wire.samples,
         window_ms=wire.window_ms,
         slices=tuple(holds_from_wire(holds) for holds in wire.slices),
-        truncated=wire.truncated,
+        truncated=_readable(wire.truncated),
     )
 
 

@@ -84,11 +84,10 @@ def fault_of(error: aio.AioRpcError, *, unreachable: Reason) -> Fault:
     metadata = dict(trailer)
     known = metadata.get(REASON_KEY)
     if isinstance(known, str) and known in Reason._value2member_map_:
-        after = metadata.get(RETRY_AFTER_KEY)
         return Fault(
             Reason(known),
             error.details() or known,
-            retry_after_s=float(after) if isinstance(after, str) else None,
+            retry_after_s=_seconds(metadata.get(RETRY_AFTER_KEY)),
         )
     if error.code() in {
         grpc.StatusCode.UNAVAILABLE,
@@ -97,6 +96,13 @@ def fault_of(error: aio.AioRpcError, *, unreachable: Reason) -> Fault:
     }:
         return Fault(unreachable, f"{error.code().name.lower()}: {error.details() or 'no answer'}")
     return Fault(Reason.INTERNAL, f"{error.code().name.lower()}: {error.details() or ''}")
+
+
+def _seconds(text: str | bytes | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
 
 
 def _trailer(fault: Fault) -> tuple[tuple[str, str], ...]:
