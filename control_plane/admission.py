@@ -17,11 +17,9 @@ from control_plane.store.accounts import Permission, Token
 from control_plane.store.captures import Stop
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncConnection
-
     from contract.messages import Actor
     from control_plane.settings import Settings
-    from control_plane.store.database import Database
+    from control_plane.store.database import Connection, Database
     from control_plane.store.sessions import Session
     from control_plane.store.workers import Version, Worker
 
@@ -102,7 +100,7 @@ async def authenticate(db: Database, token_text: str, account_id: str) -> Caller
     )
 
 
-async def resolve_worker(conn: AsyncConnection, account_id: str, worker: str) -> Worker:
+async def resolve_worker(conn: Connection, account_id: str, worker: str) -> Worker:
     """Find a Worker by id or name.
 
     Raises:
@@ -114,7 +112,7 @@ async def resolve_worker(conn: AsyncConnection, account_id: str, worker: str) ->
     return found
 
 
-async def resolve_version(conn: AsyncConnection, worker: Worker, version: str) -> Version:
+async def resolve_version(conn: Connection, worker: Worker, version: str) -> Version:
     """Find a version by UUID, prefix, or ``latest``: the one created last, deployed or not.
 
     Raises:
@@ -196,7 +194,7 @@ async def _admit(
         )
 
 
-async def _owns(conn: AsyncConnection, worker: Worker, actor: Actor) -> None:
+async def _owns(conn: Connection, worker: Worker, actor: Actor) -> None:
     owner = await workers.owner_of_namespace(conn, worker.account_id, actor.namespace_id)
     if owner != worker.worker_id:
         raise Fault(

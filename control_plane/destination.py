@@ -13,16 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from sqlalchemy.ext.asyncio import AsyncConnection
-
     from control_plane.placement import Candidate, Placement
     from control_plane.settings import Settings
     from control_plane.store.captures import Capture
+    from control_plane.store.database import Connection
     from control_plane.store.sessions import Session
 
 
 async def find(
-    conn: AsyncConnection,
+    conn: Connection,
     session: Session,
     tried: Sequence[Capture],
     settings: Settings,
@@ -59,9 +58,7 @@ def last_word(capture: Capture) -> Fault:
     )
 
 
-async def _metal_of_actor(
-    conn: AsyncConnection, session: Session, settings: Settings
-) -> str | None:
+async def _metal_of_actor(conn: Connection, session: Session, settings: Settings) -> str | None:
     if session.actor is None:
         return None
     seen = await sightings.actor(conn, session.account_id, session.actor)
@@ -78,7 +75,7 @@ async def _metal_of_actor(
 
 
 async def _nowhere(
-    conn: AsyncConnection,
+    conn: Connection,
     session: Session,
     tried: Sequence[Capture],
     placed: Placement,

@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from random import Random
 
-    from sqlalchemy.ext.asyncio import AsyncConnection
-
     from contract.messages import CaptureKey, CaptureReport
     from control_plane.settings import Settings
     from control_plane.store.captures import Capture
-    from control_plane.store.database import Database
+    from control_plane.store.database import Connection, Database
     from control_plane.store.notices import Notices
     from control_plane.store.sessions import Session
 
@@ -203,7 +201,7 @@ class Dispatch:
         )
         return last.stop is Stop.KEEP or following is retry.Next.GIVE_UP
 
-    async def _end(self, conn: AsyncConnection, session: Session, fault: Fault) -> None:
+    async def _end(self, conn: Connection, session: Session, fault: Fault) -> None:
         log.info("session_failed", session_id=session.session_id, reason=fault.reason)
         # Stopped by its owner before there was anything to keep.
         stopped = fault.reason is Reason.CAPTURE_STOPPED
@@ -352,7 +350,7 @@ class Dispatch:
                 )
 
 
-async def _again(conn: AsyncConnection, capture: Capture) -> tuple[Session, Capture]:
+async def _again(conn: Connection, capture: Capture) -> tuple[Session, Capture]:
     """Lock the session and read the capture as they are now."""
     session = await sessions.lock(conn, capture.session_id, account_id=capture.account_id)
     current = await captures.read(conn, session, capture.capture) if session else None

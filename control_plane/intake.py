@@ -27,13 +27,11 @@ from control_plane.store import (
 from pprof import check, codec
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncConnection
-
     from contract.messages import CaptureKey, CaptureReport, Report, Sighting, UploadManifest
     from control_plane.blobs import Blobs
     from control_plane.settings import Settings
     from control_plane.store.captures import Capture
-    from control_plane.store.database import Database
+    from control_plane.store.database import Connection, Database
     from control_plane.store.sessions import Session
 
 log = structlog.get_logger(__name__)
@@ -99,7 +97,7 @@ class Intake:
     def _name(seen: Sighting) -> tuple[str, str, str]:
         return seen.account_id, seen.worker_id, seen.version_id
 
-    async def _known(self, conn: AsyncConnection, report: Report) -> set[str]:
+    async def _known(self, conn: Connection, report: Report) -> set[str]:
         named = {s.account_id for s in report.sightings} | {a.account_id for a in report.actors}
         if unsure := named - self._accounts:
             self._accounts |= await accounts.known(conn, unsure)
@@ -316,7 +314,7 @@ class Upload:
 
 
 async def _locked(
-    conn: AsyncConnection, key: CaptureKey, metal_id: str | None = None
+    conn: Connection, key: CaptureKey, metal_id: str | None = None
 ) -> tuple[Session, Capture]:
     """Lock the session of a capture and read both; a capture of another metal is not there."""
     session = await sessions.lock(conn, key.session_id)
@@ -334,7 +332,7 @@ def _capture_unknown(key: CaptureKey) -> Fault:
 
 
 async def _may_bring(
-    conn: AsyncConnection, session: Session, capture: Capture, manifest: UploadManifest
+    conn: Connection, session: Session, capture: Capture, manifest: UploadManifest
 ) -> None:
     if session.state is SessionState.CANCELLED or capture.stop is captures.Stop.DISCARD:
         raise Fault(Reason.SESSION_CANCELLED, "The session was ended and wants no profile.")
@@ -347,7 +345,7 @@ async def _may_bring(
 
 
 async def _store(
-    conn: AsyncConnection, session: Session, capture: Capture, manifest: UploadManifest, blob: str
+    conn: Connection, session: Session, capture: Capture, manifest: UploadManifest, blob: str
 ) -> None:
     await profiles.add(conn, capture, manifest, blob)
     moved = await captures.move(

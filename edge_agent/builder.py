@@ -73,7 +73,8 @@ async def builder() -> AsyncIterator[Build]:
     async def build(order: BuildOrder) -> Built:
         try:
             return await _asked(await asyncio.shield(starting), order)
-        except (OSError, ValueError, asyncio.IncompleteReadError):
+        except (OSError, ValueError, RuntimeError, asyncio.IncompleteReadError):
+            # RuntimeError: uvloop's word for a pipe whose other end is gone.
             raise Fault(Reason.INTERNAL, "the process that builds the profile ended") from None
 
     try:

@@ -175,7 +175,10 @@ async def _main(configured: Settings) -> int:
         log.error("step_ended", step=str(ended), exc_info=ended.__cause__ or ended)  # noqa: TRY400
         return 1
     except (Fault, OSError, embedded_postgres.PostgresFailed) as error:
-        log.error("not_started", error=str(error), exc_info=error)  # noqa: TRY400
+        log.error("not_started", error=str(error))  # noqa: TRY400
+        return 1
+    except Exception:
+        log.exception("failed")
         return 1
     return 0
 

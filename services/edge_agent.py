@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import signal
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -237,7 +236,6 @@ async def _main(configured: Settings) -> int:
 
 def main() -> int:
     """Run until told to stop; 0 after a clean stop, 1 after a crash, 2 for a wrong file."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     parser = argparse.ArgumentParser(prog="python -m services.edge_agent")
     parser.add_argument("--config", type=Path, required=True, help="TOML file of this metal")
     logs.configure("edge_agent")

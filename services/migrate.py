@@ -16,7 +16,7 @@ from control_plane.store import schema
 from services import embedded_postgres, logs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from control_plane.store.schema import SyncConnection
 
 ALEMBIC_INI = Path(__file__).resolve().parents[1] / "alembic.ini"
 HEAD = "head"
@@ -43,7 +43,7 @@ async def downgrade(database_url: str, revision: str) -> None:
     await schema.change(database_url, lambda conn: command.downgrade(_config(conn), revision))
 
 
-def _config(connection: Connection) -> Config:
+def _config(connection: SyncConnection) -> Config:
     config = Config(ALEMBIC_INI)
     config.attributes["connection"] = connection
     return config

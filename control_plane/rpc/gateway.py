@@ -84,7 +84,11 @@ class GatewayListener:
 
 
 async def listen(intake: Intake, address: str) -> GatewayListener:
-    """Serve the gateway, health and reflection on ``host:port``; port 0 lets the OS choose."""
+    """Serve the gateway, health and reflection on ``host:port``; port 0 lets the OS choose.
+
+    Raises:
+        OSError: the address can't be listened on.
+    """
     server = rpc.server()
     gateway_pb2_grpc.add_GatewayServicer_to_server(Gateway(intake), server)
     checks: Any = health.aio.HealthServicer()  # type: ignore[attr-defined]
@@ -92,6 +96,9 @@ async def listen(intake: Intake, address: str) -> GatewayListener:
     for name in ("", SERVICE):
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server)
-    port = server.add_insecure_port(address)
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {address}") from error
     await server.start()
     return GatewayListener(port=port, server=server, checks=checks)

@@ -29,6 +29,10 @@ _SERVER_SETTINGS = {
 }
 
 
+# What the steps hand from one statement of theirs to the next; they know no more of it.
+Connection = AsyncConnection
+
+
 class Database:
     """Connections of one process: ``begin`` for a transaction, ``read`` for single statements."""
 
@@ -109,9 +113,13 @@ class told_as_fault:  # noqa: N801 - reads as a statement where it is used
 
 
 def _not_now(error: BaseException) -> bool:
-    # The driver's own trouble with a connection that is cut while it sends a statement.
-    if isinstance(error, exc.TimeoutError | OSError | asyncpg.InternalClientError):
+    if isinstance(error, exc.TimeoutError | OSError):
         return True
+    # The driver's own, unwrapped: a connection that was cut while it was being used.
+    if isinstance(error, asyncpg.InternalClientError | asyncpg.PostgresConnectionError):
+        return True
+    if isinstance(error, asyncpg.InterfaceError):
+        return not isinstance(error, ValueError)
     if not isinstance(error, exc.DBAPIError):
         return False
     if error.connection_invalidated or isinstance(error.orig, OSError):

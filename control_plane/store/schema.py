@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
@@ -14,13 +14,14 @@ from control_plane.store.database import told_as_fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlalchemy import Connection
 
 # Any fixed number, the same for every process that migrates this database.
 _LOCK = 7_145_301
 
+SyncConnection = Connection
 
-async def change(url: str, apply: Callable[[Connection], None]) -> None:
+
+async def change(url: str, apply: Callable[[SyncConnection], None]) -> None:
     """Run ``apply`` in one transaction, on a connection used as if it were synchronous.
 
     Raises:

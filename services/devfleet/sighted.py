@@ -59,18 +59,31 @@ def _with_traffic(plan: Plan) -> list[tuple[str, Place]]:
 
 
 async def all_sighted(
-    api_url: str, database_url: str, plan: Plan, tokens: dict[str, str], *, within_s: float
+    api_url: str,
+    database_url: str,
+    plan: Plan,
+    tokens: dict[str, str],
+    *,
+    since_s: float,
+    within_s: float,
 ) -> None:
     """Return when every Worker with traffic is listed to its account and known to run everywhere.
 
     A list shows what is loaded. That it ran, and where, is in the sightings, which no route shows;
     what an earlier start left there does not count.
 
+    Args:
+        api_url: base of the REST contract.
+        database_url: where the sightings are.
+        plan: what stands where.
+        tokens: account id -> token.
+        since_s: when traffic began, on the monotonic clock.
+        within_s: how long to wait.
+
     Raises:
         TokenRefused: a token is not, or no longer, known.
         NotSighted: some versions were not heard of in time.
     """
-    began_s = time.monotonic()
     missing = _with_traffic(plan)
     try:
         async with (
@@ -84,9 +97,7 @@ async def all_sighted(
                 await _all_listed(http, api_url, account, wanted, tokens[account.account_id])
             while missing:
                 metal_id, place = missing[0]
-                # A second more: what ran just before this began was sent by this start too.
-                since_ms = (time.monotonic() - began_s + 1) * 1000
-                if await _ran(db, place, metal_id, since_ms):
+                if await _ran(db, place, metal_id, (time.monotonic() - since_s) * 1000):
                     missing.pop(0)
                 else:
                     await asyncio.sleep(POLL_S)

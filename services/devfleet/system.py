@@ -94,6 +94,7 @@ class Fleet:
             self._database_url,
             self.plan,
             self.tokens,
+            since_s=self.traffic.began_s,
             within_s=SIGHTED_TIMEOUT_S,
         )
         self._tell("every Worker with traffic is sighted")

@@ -106,6 +106,7 @@ class Traffic:
             for place in process.places
             if place.version.rate > 0
         )
+        self.began_s = 0.0
         self._http: aiohttp.ClientSession | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -115,9 +116,9 @@ class Traffic:
             timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S),
             connector=aiohttp.TCPConnector(limit=0),
         )
-        began_s = time.monotonic()
+        self.began_s = time.monotonic()
         self._tasks = [
-            asyncio.create_task(stream.flow(self._http, began_s)) for stream in self.streams
+            asyncio.create_task(stream.flow(self._http, self.began_s)) for stream in self.streams
         ]
 
     async def stop(self) -> None:

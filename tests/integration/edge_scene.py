@@ -211,6 +211,7 @@ class Scene:
     gateway_address: str
     base: str
     app: web.Application
+    runner: web.AppRunner
     http: aiohttp.ClientSession
     settings: Settings
     token: str = ""
@@ -303,6 +304,7 @@ async def edge_scene(
             gateway_address=f"127.0.0.1:{listener.port}",
             base=f"http://127.0.0.1:{runner.addresses[0][1]}",
             app=app,
+            runner=runner,
             http=http,
             settings=configured,
         )

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -16,7 +18,6 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 LISTEN = {"ISOPROF_HTTP_LISTEN": "127.0.0.1:0", "ISOPROF_GRPC_LISTEN": "127.0.0.1:0"}
 
@@ -113,12 +114,11 @@ async def test_embedded_postgres_that_dies_ends_the_process(tmp_path: Path) -> N
     async with process(tmp_path) as child:
         await ready(child)
         pointer = tmp_path / "postgres" / "cluster-path"
-        cluster = (
-            type(tmp_path)(pointer.read_text().strip())
-            if pointer.exists()
-            else tmp_path / "postgres" / "cluster"
-        )
+        place = pointer.read_text().strip() if pointer.exists() else pointer.with_name("cluster")
+        cluster = Path(place)
         os.kill(int((cluster / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
         status, lines = await ended(child)
+        # Run as root it stands outside of tmp_path.
+        shutil.rmtree(cluster)
     assert status == 1
     assert [line["step"] for line in lines if line["event"] == "step_ended"] == ["postgres"]

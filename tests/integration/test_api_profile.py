@@ -11,10 +11,11 @@ import pytest
 
 from contract.faults import Fault, Reason
 from contract.messages import ProfileType
-from control_plane.api.parts import DRAINING
+from control_plane import admission
+from control_plane.session import SessionState
 from control_plane.store import accounts, workers
 from tests.integration.edge_scene import Scene, edge_scene
-from tests.integration.planes import VERSION, WORKER, sighting
+from tests.integration.planes import ACCOUNT, VERSION, WORKER, sighting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -186,13 +187,18 @@ async def test_draining_replica_leaves_the_session_to_others(scene: Scene) -> No
     scene.metal.go.clear()
     asking = asyncio.create_task(scene.profile())
     order = await asyncio.wait_for(scene.metal.orders.get(), 10)
-    scene.app[DRAINING].set()
+    stopping = asyncio.create_task(scene.runner.cleanup())
     answer = await asking
+    await stopping
     assert answer.error[:2] == (503, 10500)
     assert order.key.session_id in answer.error[2]
     assert scene.metal.stops.empty()
-    scene.metal.go.set()
-    await scene.session_until(order.key.session_id, "ready")
+    with scene.notices.watch(order.key.session_id) as watch:
+        scene.metal.go.set()
+        while (await admission.show(scene.db, ACCOUNT, order.key.session_id)).live:
+            await watch.wait(5)
+    ended = await admission.show(scene.db, ACCOUNT, order.key.session_id)
+    assert ended.state is SessionState.READY
 
 
 async def test_session_cancelled_under_its_caller(scene: Scene) -> None:

@@ -11,8 +11,8 @@ from tests import postgres
 
 SHAPE = """
 SELECT 'column', c.relname, a.attname,
-       format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || ' ' || a.attidentity::text || ' '
-       || coalesce(pg_get_expr(d.adbin, d.adrelid), '')
+       format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull
+       || ' ' || a.attidentity::text || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), '')
 FROM pg_class c
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
