@@ -1,4 +1,4 @@
-"""From an order to an uploaded profile: hold, sample, build, upload, and how it stands meanwhile."""
+"""Run one capture: order, hold, sample, build, upload, report; and how the latest ended."""
 
 from __future__ import annotations
 
@@ -336,13 +336,18 @@ class Captures:
         try:
             # An upload that was taken has told already.
             if report.state is not CaptureState.UPLOADED:
-                await self._uplink.report_capture(report, for_s=TELL_END_S)
+                await self._tell(report)
+            # Only now: killed before, the next run of the agent tells it.
+            await asyncio.to_thread(self._journal.close, report.key)
+        finally:
+            # Last, so that an agent that closes waits for the journal too.
+            self._telling.pop(report.key, None)
+
+    async def _tell(self, report: CaptureReport) -> None:
+        try:
+            await self._uplink.report_capture(report, for_s=TELL_END_S)
         except Fault as fault:
             log.warning("capture_end_untold", reason=fault.reason, session_id=report.key.session_id)
-        finally:
-            self._telling.pop(report.key, None)
-        # Only now: killed before, the next run of the agent tells it.
-        await asyncio.to_thread(self._journal.close, report.key)
 
     def _remember(self, key: CaptureKey, order: Order | None, report: CaptureReport) -> None:
         self._ended[key] = (order, report)

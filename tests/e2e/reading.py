@@ -35,6 +35,7 @@ class Reading:
         default: which of them is shown without flags.
         total: sum over samples of the default value.
         functions: cost of each function; recursion counts once per sample.
+        files: per source file, the default value of all samples with a frame in it.
         lines: per function, the default value that fell on each line of it as a leaf.
         comments: the ``key=value`` comments.
     """
@@ -46,6 +47,7 @@ class Reading:
     samples: int
     total: int
     functions: dict[Function, Cost]
+    files: dict[str, int]
     lines: dict[Function, dict[int, int]]
     comments: dict[str, str]
 
@@ -85,6 +87,7 @@ def read(data: bytes) -> Reading:
     own: dict[Function, int] = defaultdict(int)
     whole: dict[Function, int] = defaultdict(int)
     lines: dict[Function, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    files: dict[str, int] = defaultdict(int)
     total = 0
     for sample in raw.sample:
         assert len(sample.value) == len(types)
@@ -94,8 +97,11 @@ def read(data: bytes) -> Reading:
         leaf = functions[stack[0].function_id]
         own[leaf] += value
         lines[leaf][stack[0].line] += value
-        for function in {functions[line.function_id] for line in stack}:
+        there = {functions[line.function_id] for line in stack}
+        for function in there:
             whole[function] += value
+        for file in {function.file for function in there}:
+            files[file] += value
     return Reading(
         types=types,
         default=default,
@@ -104,6 +110,7 @@ def read(data: bytes) -> Reading:
         samples=sum(sample.value[0] for sample in raw.sample),
         total=total,
         functions={one: Cost(self_value=own[one], total_value=whole[one]) for one in whole},
+        files=dict(files),
         lines={one: dict(hits) for one, hits in lines.items()},
         comments=dict(text[one].split("=", 1) for one in raw.comment if "=" in text[one]),
     )

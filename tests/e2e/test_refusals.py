@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+import pytest
+
 from services.devfleet import fleet as plan
 
 if TYPE_CHECKING:
@@ -14,6 +16,17 @@ if TYPE_CHECKING:
 
 async def test_loaded_but_never_run_is_no_recent_execution(client: Client) -> None:
     answer = await client.profile(plan.CHECKOUT, "second", duration_ms=1000)
+    assert (answer.status, answer.code) == (404, 10393)
+
+
+@pytest.mark.slow
+async def test_traffic_that_ended_is_no_recent_execution(client: Client) -> None:
+    # It had a few requests when the fleet started; after a minute they are no longer recent.
+    answer = await client.profile(plan.CHECKOUT, "retired", duration_ms=1000)
+    for _ in range(70):
+        if answer.status != 200:
+            break
+        answer = await client.profile(plan.CHECKOUT, "retired", duration_ms=1000)
     assert (answer.status, answer.code) == (404, 10393)
 
 
