@@ -23,7 +23,8 @@ def choose(
 
     Raises:
         Fault: not_loaded, also for an isolate shared with another account; no_recent_execution when
-            it is loaded but never ran; actor_inactive; isolates_busy with the time until one is free.
+            it is loaded but never ran; actor_inactive; isolates_busy with the time until one is
+            free.
     """
     own = [target for target in targets if _is_of(target, order)]
     if not own:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Time, passed in. ``runtimes.clock.SystemClock`` is the real one; tests have one without waits."""
+    """Time, passed in: ``runtimes.clock.SystemClock``, or in tests a clock that never waits."""
 
     def monotonic_ns(self) -> int:
         """The machine's monotonic clock, which is also the one workerd stamps profiles with."""

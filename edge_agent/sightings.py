@@ -1,4 +1,4 @@
-"""What ran here, told to the control plane: what changed every interval, at once when it matters."""
+"""What ran here, told to the control plane every interval, and at once when it matters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class _Version(NamedTuple):
-    """Versions are told apart by this; an isolate's first account is the one it is configured for."""
+    """Versions are told apart by this; the first account is the one an isolate is for."""
 
     account_id: str
     worker_id: str
@@ -217,7 +217,7 @@ class Sightings:
             log.info("stop_of_unknown_capture", session_id=key.session_id, reason=fault.reason)
 
     async def _until_due(self) -> None:
-        """Wait for the interval, or for less when an isolate came or went or something is urgent."""
+        """Wait for the interval, or less when an isolate came or went or something is urgent."""
         before = {_life(target) for target in self._loaded.targets}
         left_s = self._interval_s
         while left_s > 0 and not self._urgent.is_set():

@@ -127,7 +127,7 @@ def cpu(
 
 
 def heap(workload: Workload, *, sampled_us: int, interval_bytes: int) -> tuple[bytes, int, int]:
-    """A sampling-heap profile of this window as V8's JSON, with how many samples and nodes it has."""
+    """A sampling-heap profile of this window as V8's JSON, and its numbers of samples and nodes."""
     total = workload.bytes_per_s * sampled_us // 1_000_000
     shares = sum(share for _, share in workload.stacks)
     tree = Tree()

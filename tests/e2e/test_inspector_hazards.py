@@ -250,7 +250,7 @@ async def test_tail_events_tell_the_actor(place: Place) -> None:
     seen: list[Execution] = []
     async with asyncio.timeout(10):
         async for execution in place.runtime.executions():
-            seen.append(execution)  # noqa: PERF401 - ends when one is found
+            seen.append(execution)
             if execution.actor_id is not None:
                 break
     assert seen[-1].isolate_id == "wd1/main"

@@ -78,7 +78,7 @@ class Sessions:
 
     @asynccontextmanager
     async def open(self, service: str) -> AsyncIterator[Inspector]:
-        """A session of one's own with this isolate. On exit its profiler is stopped and the session closed.
+        """A session of one's own with this isolate. On exit its profiler is stopped, then it ends.
 
         Raises:
             Fault: ``inspector_lost`` with ``retry_after_s`` while another client is thought to be
@@ -176,7 +176,7 @@ class Sessions:
             _ = self._begin(self._clear_later(service))
 
     async def _back_off(self, service: str) -> None:
-        """Cut while nothing of ours ran: a person attached DevTools, and two clients only kill each other."""
+        """Cut while nothing of ours ran: somebody attached DevTools, and two clients collide."""
         if not await self._gone(service):
             self._away_until_ns[service] = self._clock.monotonic_ns() + int(self._back_off_s * 1e9)
 
@@ -209,7 +209,7 @@ class Sessions:
         return task
 
     async def _finish(self, work: Coroutine[object, object, None]) -> None:
-        """Do this to its end even when whoever waits for it is cancelled; it is bounded by its own timeouts."""
+        """Do this to its end even when its waiter is cancelled; its own timeouts bound it."""
         task = self._begin(work)
         try:
             await asyncio.shield(task)

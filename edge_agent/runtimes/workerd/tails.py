@@ -64,7 +64,7 @@ class Tails:
         self._waiting.setdefault(runtime_id, _Waiting())
 
     async def ran(self, runtime_id: str) -> AsyncIterator[tuple[Ran, int]]:
-        """What ran in a registered runtime, with counts, as it is posted. One reader per runtime."""
+        """What ran in a registered runtime, with counts, as it is posted. One reader a runtime."""
         waiting = self._waiting[runtime_id]
         while True:
             for one in (await waiting.take()).items():
