@@ -123,8 +123,9 @@ class Dispatch:
         """
         due = True
         while due:
-            due = await self._claim_stop()
-            due = await self._claim_order() or due
+            # Somebody waits for an order; a stop is nobody's first byte.
+            due = await self._claim_order()
+            due = await self._claim_stop() or due
 
     async def finished(self) -> None:
         """Wait until nothing this replica sent is still under way."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PROCESS = "edge_agent.build_process"
 LINE_BYTES = 1 << 20
+# Soon enough to have loaded before the shortest capture ends.
+BEGIN_AFTER_S = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +70,20 @@ async def builder() -> AsyncIterator[Build]:
         What builds the profile, once. It raises ``Fault``: profile_invalid, profile_too_large,
         internal when the process could not start or died.
     """
-    starting = asyncio.create_task(_start())
+    starting: asyncio.Task[asyncio.subprocess.Process] | None = None
+
+    def begin() -> asyncio.Task[asyncio.subprocess.Process]:
+        nonlocal starting
+        if starting is None:
+            starting = asyncio.create_task(_start())
+        return starting
+
+    # Not at once: a process that starts would compete with the profiler's own start for the core.
+    later = asyncio.get_running_loop().call_later(BEGIN_AFTER_S, begin)
 
     async def build(order: BuildOrder) -> Built:
         try:
-            return await _asked(await asyncio.shield(starting), order)
+            return await _asked(await asyncio.shield(begin()), order)
         except (OSError, ValueError, RuntimeError, asyncio.IncompleteReadError):
             # RuntimeError: uvloop's word for a pipe whose other end is gone.
             raise Fault(Reason.INTERNAL, "the process that builds the profile ended") from None
@@ -80,8 +91,10 @@ async def builder() -> AsyncIterator[Build]:
     try:
         yield build
     finally:
-        with suppress(OSError):
-            await _end(await starting)
+        later.cancel()
+        if starting is not None:
+            with suppress(OSError):
+                await _end(await starting)
 
 
 async def _start() -> asyncio.subprocess.Process:

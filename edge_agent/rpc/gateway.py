@@ -78,12 +78,17 @@ class Gateway:
     async def upload(self, manifest: UploadManifest, data: bytes, *, for_s: float) -> Receipt:
         """Upload a profile. A try that breaks off is followed by one that goes on where it ended.
 
+        The first try does not ask where that is: nothing of it can be there yet.
+
         Raises:
             Fault: as ``report``; profile_invalid, profile_too_large, session_cancelled.
         """
+        first = True
 
         async def send() -> Receipt:
-            kept = await self._kept(manifest)
+            nonlocal first
+            kept = 0 if first else await self._kept(manifest)
+            first = False
             reply = await self._once(
                 lambda stub: stub.Upload(_parts(manifest, data, kept), timeout=UPLOAD_S)
             )

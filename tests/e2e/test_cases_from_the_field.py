@@ -99,9 +99,15 @@ async def test_pure_loop_under_load(fleet: Fleet, client: Client) -> None:
 
 
 async def test_arrow_functions_kept_in_constants_have_names(fleet: Fleet, client: Client) -> None:
+    # Code that was optimised and inlined before any profile ran is a blind spot of the runtime's
+    # first capture; a profile makes it log what it has, so a later capture sees the callees.
     with fleet.traffic.at_rate("arrows", "live", 30):
-        profile = await _cpu(client, plan.ARROWS, 3000)
-    assert {"appendDigits", "appendWords"} <= {function.name for function in profile.functions}
+        for _ in range(3):
+            profile = await _cpu(client, plan.ARROWS, 3000)
+            names = {function.name for function in profile.functions}
+            if {"appendDigits", "appendWords"} <= names:
+                return
+    pytest.fail(f"only {sorted(names)}")
 
 
 @pytest.mark.slow

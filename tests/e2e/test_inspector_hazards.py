@@ -219,15 +219,25 @@ async def test_blocked_process_still_has_its_targets(place: Place) -> None:
 
 
 async def test_somebody_attached_is_left_alone_for_a_while(place: Place) -> None:
-    async with place.bare() as person:
-        await person.ask("Runtime.enable")
-        with pytest.raises(Fault) as first:
-            await place.take(500)
-        assert first.value.reason is Reason.INSPECTOR_LOST
-        with pytest.raises(Fault) as second:
-            await place.take(500)
-        assert second.value.reason is Reason.INSPECTOR_LOST
-        assert second.value.retry_after_s is not None
+    # A session that is cut before it started anything means a person; cut later it may as well be
+    # the capture's own trouble. Which of the two a collision is, is the runtime's to decide.
+    for _ in range(10):
+        async with place.bare() as person:
+            await person.ask("Runtime.enable")
+            with pytest.raises(Fault) as first:
+                await place.take(500)
+            assert first.value.reason is Reason.INSPECTOR_LOST
+        refused: Fault | None = None
+        try:
+            await place.take(100)
+        except Fault as second:
+            refused = second
+        if refused is not None:
+            assert refused.reason is Reason.INSPECTOR_LOST
+            assert refused.retry_after_s is not None
+            break
+    else:
+        pytest.fail("no collision was taken for a person")
     await asyncio.sleep(1.2)
     assert (await place.take(300)).slices
 
