@@ -14,7 +14,7 @@ import secrets
 import signal
 import socket
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import structlog
@@ -34,9 +34,10 @@ from control_plane.store.database import Database
 from control_plane.store.notices import Notices
 from control_plane.sweep import Sweep
 from services import embedded_postgres, logs, migrate
+from services.steps import StepEnded, step, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator
 
     from control_plane.settings import Settings
     from services.embedded_postgres import Postgres
@@ -45,10 +46,6 @@ BACKLOG = 1024
 POSTGRES_LOOK_S = 1.0
 
 log = structlog.get_logger(__name__)
-
-
-class StepEnded(Exception):  # noqa: N818 - what happened
-    """A part that runs for ever came to its end."""
 
 
 async def serve(configured: Settings, stop: asyncio.Event) -> None:
@@ -64,7 +61,7 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         if url is None:
             postgres = await embedded_postgres.start(configured.data_dir / "postgres")
             stack.push_async_callback(postgres.stop)
-            steps.append(await stack.enter_async_context(_step("postgres", _watch(postgres))))
+            steps.append(await stack.enter_async_context(step("postgres", _watch(postgres))))
             url = postgres.url
         if configured.database_url is None or os.environ.get("ISOPROF_MIGRATE") == "1":
             await migrate.upgrade(url)
@@ -84,17 +81,17 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
             dispatch = Dispatch(
                 db, notices, agents, configured, replica=_replica(), rng=random.SystemRandom()
             )
-            steps.append(await stack.enter_async_context(_step("dispatch", dispatch.run())))
+            steps.append(await stack.enter_async_context(step("dispatch", dispatch.run())))
         if "sweep" in configured.roles:
             sweep = Sweep(db, configured)
-            steps.append(await stack.enter_async_context(_step("sweep", sweep.run())))
+            steps.append(await stack.enter_async_context(step("sweep", sweep.run())))
         if "api" in configured.roles:
             parts = Parts(db=db, notices=notices, blobs=blobs, settings=configured)
             port = await stack.enter_async_context(_listening(parts, configured))
             ready["http"] = _bound(configured.http_listen, port)
         print(json.dumps(ready), flush=True)
         log.info("ready", **ready)
-        await _until(stop, steps)
+        await until(stop, steps)
         log.info("draining", drain_ms=configured.drain_ms)
     log.info("stopped")
 
@@ -110,30 +107,6 @@ async def _listening(parts: Parts, configured: Settings) -> AsyncIterator[int]:
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
-
-
-@asynccontextmanager
-async def _step(
-    name: str, work: Coroutine[object, object, None]
-) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(work, name=name)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await task
-
-
-async def _until(stop: asyncio.Event, steps: list[asyncio.Task[None]]) -> None:
-    told = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({told, *steps}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        told.cancel()
-    for step in steps:
-        if step.done():
-            raise StepEnded(step.get_name()) from step.exception()
 
 
 async def _watch(postgres: Postgres) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import json
 import signal
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +38,9 @@ from edge_agent.sampler import Limits
 from edge_agent.sightings import Sightings
 from edge_agent.taken import Site
 from services import logs
+from services.steps import StepEnded, step, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
-
     from edge_agent.runtime import Runtime
     from edge_agent.settings import RuntimeConfig, Settings
 
@@ -51,15 +50,11 @@ GRACE_S = 1.0
 log = structlog.get_logger(__name__)
 
 
-class PartEnded(Exception):  # noqa: N818 - what happened
-    """A part that runs for ever came to its end."""
-
-
 async def serve(configured: Settings, stop: asyncio.Event) -> None:
     """Run the agent until told to stop.
 
     Raises:
-        PartEnded: a part crashed; better started anew than limping.
+        StepEnded: a part crashed; better started anew than limping.
         OSError: a listener could not be bound, or the journal not be written.
     """
     clock = SystemClock()
@@ -140,13 +135,13 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
             return _isolates(loaded, activity, holds, clock.monotonic_ns() // 1_000_000)
 
         parts = [
-            await stack.enter_async_context(_part("sightings", sightings.run())),
+            await stack.enter_async_context(step("sightings", sightings.run())),
             *[
-                await stack.enter_async_context(_part("activity", sightings.watch(runtime)))
+                await stack.enter_async_context(step("activity", sightings.watch(runtime)))
                 for runtime in runtimes
             ],
         ]
-        _rest = await stack.enter_async_context(_part("recovery", recovery.rest()))
+        _rest = await stack.enter_async_context(step("recovery", recovery.rest()))
         stack.push_async_callback(captures.close)
         await servicer.serve(listener, servicer.EdgeAgent(captures, isolates))
         stack.push_async_callback(listener.stop, GRACE_S)
@@ -155,7 +150,7 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
             ready["tail"] = tail_bound
         print(json.dumps(ready), flush=True)
         log.info("ready", metal=metal.metal_id, epoch=metal.epoch, address=metal.address)
-        await _until(stop, parts)
+        await until(stop, parts)
         log.info("stopping", metal=metal.metal_id)
     log.info("stopped", metal=configured.metal_id)
 
@@ -194,30 +189,6 @@ def _isolates(loaded: Loaded, activity: Activity, holds: Holds, now_ms: int) -> 
     )
 
 
-@asynccontextmanager
-async def _part(
-    name: str, work: Coroutine[object, object, None]
-) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(work, name=name)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await task
-
-
-async def _until(stop: asyncio.Event, parts: list[asyncio.Task[None]]) -> None:
-    told = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({told, *parts}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        told.cancel()
-    for part in parts:
-        if part.done():
-            raise PartEnded(part.get_name()) from part.exception()
-
-
 async def _main(configured: Settings) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -225,8 +196,8 @@ async def _main(configured: Settings) -> int:
         loop.add_signal_handler(number, stop.set)
     try:
         await serve(configured, stop)
-    except PartEnded as ended:
-        log.error("part_ended", part=str(ended), exc_info=ended.__cause__ or ended)  # noqa: TRY400
+    except StepEnded as ended:
+        log.error("step_ended", step=str(ended), exc_info=ended.__cause__ or ended)  # noqa: TRY400
         return 1
     except OSError as error:
         log.error("not_started", error=str(error), exc_info=error)  # noqa: TRY400
