@@ -22,7 +22,7 @@ MOMENT_US = 100_000.0
 SHORTEST_US = 1_000_000
 # What is aimed at: costs per node were seen to differ by a third between slices of one capture.
 AIM = 0.9
-LOSS_AIM = 0.9
+LOSS_AIM = 0.7
 CAUTION = 1.1
 # A slice is at most this much longer than the longest before it: traffic may begin while it runs.
 GROWTH = 4.0
