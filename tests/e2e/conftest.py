@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, or every worker gets a fleet
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests of this directory share one process and the event loop their fleet lives in."""
     for item in items:
