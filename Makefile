@@ -30,7 +30,9 @@ demo: setup-run ## start it all on this machine, profile two Workers; ONCE=1 end
 
 .PHONY: test
 test: setup-dev ## every test; ARGS="tests/unit -k top" for some
-	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(PY) -m pytest -n 2 $(if $(ARGS),--dist loadgroup $(ARGS),--ignore=tests/e2e)
+	@# On their own: they share one fleet of sixteen processes, and measure nothing well beside others.
+	@$(if $(ARGS),:,$(PY) -m pytest tests/e2e)
 
 .PHONY: check
 check: setup-dev ## formatting, types, layers, schemas, container files
