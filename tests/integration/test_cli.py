@@ -71,6 +71,8 @@ async def isoprof(url: str, *words: str, stdout: int, stderr: int) -> Process:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=stdout,
         stderr=stderr,
+        # A run started in the background hands down an ignored SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
