@@ -165,6 +165,8 @@ class Dispatch:
             self._slots.release()
         else:
             self._send(self._start(ordered))
+            # The order goes out before the next one is looked for.
+            await asyncio.sleep(0)
         return claimed
 
     async def _order(self) -> tuple[bool, _Ordered | None]:

@@ -314,7 +314,9 @@ class Captures:
         told = capture.report
         while True:
             await self._clock.sleep(PROGRESS_S)
-            if capture.report != told:
+            left_ms = capture.order.duration_ms - capture.report.sampled_ms
+            # About to end: the profile is the better news, and must not wait for this to be read.
+            if capture.report != told and left_ms > PROGRESS_S * 500:
                 told = capture.report
                 with suppress(Fault):
                     await self._uplink.report_capture(told, for_s=0)

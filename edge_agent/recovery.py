@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from edge_agent.runtime import Clock, Target
 
 CLEARING_MS = 2_000
+FIRST_S = 5.0
 AGAIN_S = 2.0
 
 log = structlog.get_logger()
@@ -41,9 +42,19 @@ class Recovery:
         self._clock = clock
 
     async def first(self) -> None:
-        """Clear what is loaded now; return when each was tried once."""
+        """Clear what is loaded now; return when each was tried once, or after ``FIRST_S``.
+
+        A process in a long synchronous loop must not keep the agent from serving the others.
+        """
         targets = [one for one in await self._loaded.look() if one.isolate_id in self._unclean]
-        await asyncio.gather(*(self._clear(target) for target in targets))
+        tries = asyncio.gather(*(self._clear(target) for target in targets))
+        patience = asyncio.ensure_future(self._clock.sleep(FIRST_S))
+        try:
+            await asyncio.wait((tries, patience), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            tries.cancel()
+            patience.cancel()
+            await asyncio.gather(tries, patience, return_exceptions=True)
 
     async def rest(self) -> None:
         """Go on until every isolate was cleared once."""

@@ -57,6 +57,8 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=pool_wait_ms / 1000,
+            # The connection used last has the statements prepared and the pages at hand.
+            pool_use_lifo=True,
             pool_recycle=1800,
             connect_args={"timeout": 5, "server_settings": _SERVER_SETTINGS},
         )

@@ -201,5 +201,6 @@ def test_a_session_s_profile_is_fetched(fake: FakeApi) -> None:
 def test_sessions_list_sends_what_was_asked_for(fake: FakeApi) -> None:
     fake.answers = [ok([{"id": "s1", "state": "ready", "worker": {"id": "w1", "name": "shop"}}])]
     result = isoprof("sessions", "list", "--state", "ready")
-    assert result.stdout.strip().splitlines()[-1].split() == ["s1", "ready", "shop", "-", "-", "-", "-"]
+    last = result.stdout.strip().splitlines()[-1]
+    assert last.split() == ["s1", "ready", "shop", "-", "-", "-", "-"]
     assert fake.sent[0].query == {"state": "ready", "limit": "20"}
