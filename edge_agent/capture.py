@@ -264,10 +264,10 @@ class Captures:
             finally:
                 self._free(capture)
                 progress.cancel()
-                await _all([progress])
+            # Nothing is awaited from here on: a cancellation would leave it live for ever.
             report = replace(capture.report, state=state, reason=reason, message=message[:1000])
             log.info("capture_ended", state=state, reason=reason, isolate=report.isolate_id)
-            self._end(order, report)
+            self._end(order, report, progress)
 
     async def _take(self, capture: _Capture) -> None:
         async with self._builder() as build:
@@ -327,15 +327,19 @@ class Captures:
             capture.freed.set()
             self._changed()
 
-    def _end(self, order: Order | None, report: CaptureReport) -> None:
+    def _end(self, order: Order | None, report: CaptureReport, *before: asyncio.Task[None]) -> None:
         self._remember(report.key, order, report)
         # Known as ended before it stops being known as live: there is no moment in between.
         self._live.pop(report.key, None)
-        task = asyncio.create_task(self._tell_end(report))
+        task = asyncio.create_task(self._tell_end(report, before))
         self._telling[report.key] = task
 
-    async def _tell_end(self, report: CaptureReport) -> None:
+    async def _tell_end(
+        self, report: CaptureReport, before: tuple[asyncio.Task[None], ...]
+    ) -> None:
         try:
+            # The end is told last.
+            await _all(list(before))
             # An upload that was taken has told already.
             if report.state is not CaptureState.UPLOADED:
                 await self._tell(report)

@@ -24,6 +24,8 @@ from tests.unit.edge_agent.metal import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from contract.messages import CaptureReport
+
 ACTOR = Actor(namespace_id=NAMESPACE, actor_id="d" * 64)
 
 
@@ -227,6 +229,32 @@ async def test_an_end_that_could_not_be_told_stays_known(tmp_path: Path) -> None
     assert ended.reason is Reason.STORE_UNAVAILABLE
     assert metal.holds.held_ms("wd1/checkout", metal.now_ms) == 0
     await metal.captures.close()
+
+
+async def test_a_stop_while_a_capture_winds_up_does_not_lose_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metal = Metal(tmp_path, isolate("checkout"))
+    metal.ran("checkout")
+    leaving, go = asyncio.Event(), asyncio.Event()
+
+    async def slow_to_leave(report: CaptureReport, *, for_s: float) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            leaving.set()
+            await go.wait()
+
+    monkeypatch.setattr(metal.control, "report_capture", slow_to_leave)
+    await metal.captures.start(order(duration_ms=5_000))
+    # Uploaded, and the last word on its progress is being called back.
+    await leaving.wait()
+    await metal.captures.stop(order().key, discard=True)
+    go.set()
+    await metal.captures.close()
+    assert metal.captures.show(order().key).state is CaptureState.UPLOADED
+    assert metal.captures.keys() == ()
+    assert metal.journal.read() == ()
 
 
 async def test_a_capture_nobody_ordered_is_unknown(tmp_path: Path) -> None:
