@@ -15,7 +15,6 @@ PY := $(BIN)/python
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONUNBUFFERED := 1
 
-PROTOS := $(sort $(wildcard protos/*/*/*.proto))
 # Folders of Python that are checked; the generated code in protos/ is not.
 CODE := $(wildcard bench cli contract control_plane edge_agent migrations pprof services setup tests)
 TYPED := $(filter-out migrations,$(CODE))

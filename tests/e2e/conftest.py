@@ -26,6 +26,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents and not item.path.name.startswith("test_inspector_"):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
             item.add_marker(pytest.mark.xdist_group("e2e"))
+    # Last whatever needs the shared fleet: it stays, and is a load on all that comes after it.
+    items.sort(key=_needs_the_fleet)
+
+
+def _needs_the_fleet(item: pytest.Item) -> bool:
+    return HERE in item.path.parents and "fleet" in getattr(item, "fixturenames", ())
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

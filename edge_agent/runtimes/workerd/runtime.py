@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from contract.faults import Fault, Reason
 from edge_agent.runtime import Execution, Target
-from edge_agent.runtimes.workerd import targets
+from edge_agent.runtimes.workerd import listeners, targets
 from edge_agent.runtimes.workerd.inspector import Patience
 from edge_agent.runtimes.workerd.sessions import Sessions
 
@@ -80,7 +80,7 @@ class WorkerdRuntime:
 
     async def targets(self) -> tuple[Target, ...]:
         """Configured isolates that are loaded now, in the order of the configuration."""
-        listener = targets.listener(self._port)
+        listener = listeners.listener(self._port)
         loaded = await self._sessions.listed() or frozenset()
         if listener != self._listener:
             # Another process than at the last look: whatever was loaded then is gone.

@@ -1,4 +1,4 @@
-"""Discovery: what an inspector lists, where it may stand, and whether it is the same process."""
+"""Discovery: what an inspector lists, and where it may stand."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import asyncio
 import ipaddress
 import re
 from http import HTTPStatus
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 ADDRESS = re.compile(r"^(?P<host>[0-9.]+|\[[0-9a-f:]+\]):(?P<port>\d{1,5})$")
 LIST_BYTES = 4 << 20
-LISTENING = "0A"
 
 
 def loopback(address: str) -> tuple[str, int]:
@@ -56,21 +50,3 @@ async def listed(
         return None
     ids = (entry.get("id") for entry in entries if isinstance(entry, dict))
     return frozenset(name for name in ids if isinstance(name, str))
-
-
-def listener(port: int, tables: Iterable[str] = ("/proc/net/tcp", "/proc/net/tcp6")) -> str:
-    """What tells one process on a port from the next: the kernel's number for its socket.
-
-    The protocol names no process, and a restart may be over between two looks. Empty where the
-    kernel does not say; then only an isolate that is seen to be gone counts as gone.
-    """
-    for table in tables:
-        try:
-            lines = Path(table).read_text(encoding="ascii").splitlines()[1:]
-        except (OSError, ValueError):
-            continue
-        for line in lines:
-            columns = line.split()
-            if columns[3] == LISTENING and int(columns[1].rpartition(":")[2], 16) == port:
-                return columns[9]
-    return ""
