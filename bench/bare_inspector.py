@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
+COLLECT_S = 10.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bare:
@@ -61,6 +63,14 @@ async def capture(
     return Bare(
         reply=reply, received_us=received_us, calls=tuple(calls), took_s=time.monotonic() - began
     )
+
+
+async def collect(http: aiohttp.ClientSession, inspector: str, service: str) -> None:
+    """Have the isolate collect all its garbage. Answered only while requests come in."""
+    async with http.ws_connect(f"ws://{inspector}/{service}") as socket:
+        await socket.send_json({"id": 1, "method": "HeapProfiler.collectGarbage"})
+        async with asyncio.timeout(COLLECT_S):
+            await socket.receive_str()
 
 
 async def _main() -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from bench import lock_measure, one_workerd
+from bench import bare_inspector, lock_measure, one_workerd
 from bench.lock_workers import MODULES
 from edge_agent.runtime import IsolateConfig
 from edge_agent.runtimes.clock import SystemClock
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bench.lock_measure import Latency, Measured
 
 WARM_S = 3.0
+SETTLE_S = 0.2
 MAX_RATIO = 1.05
 MAX_LOST = 0.02
 OVER_BUDGET = 1.1
@@ -99,6 +100,8 @@ async def case(
     duration_s: float,
     pairs: int,
     max_hold_ms: int,
+    *,
+    collected: bool,
 ) -> Case:
     """Measure one Worker at one duration in a process of its own."""
     taken: list[tuple[Measured, Measured]] = []
@@ -120,6 +123,11 @@ async def case(
                 for number in range(pairs):
                     found: dict[str, Measured] = {}
                     for which in ("bare", "ours") if number % 2 == 0 else ("ours", "bare"):
+                        # A start walks the whole heap: without this its cost rises from capture to
+                        # capture, until V8 collects.
+                        if collected:
+                            await bare_inspector.collect(http, process.inspector, worker)
+                            await asyncio.sleep(SETTLE_S)
                         load.requests.clear()
                         if which == "bare":
                             found[which] = await lock_measure.bare(
@@ -129,7 +137,7 @@ async def case(
                             found[which] = await lock_measure.ours(
                                 runtime, load, duration_s, max_hold_ms
                             )
-                        await asyncio.sleep(0.2)
+                        await asyncio.sleep(SETTLE_S)
                     taken.append((found["bare"], found["ours"]))
                     print(
                         _line(worker, duration_s, number, *taken[-1]), file=sys.stderr, flush=True
@@ -192,6 +200,11 @@ async def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--workers", default="tiny,deep,wide")
     parser.add_argument("--max-hold-ms", type=int, default=250)
     parser.add_argument(
+        "--collected",
+        action="store_true",
+        help="force a garbage collection before each capture of either side (production does not)",
+    )
+    parser.add_argument(
         "--json",
         type=Path,
         help="write everything measured there; default: stdout, after the tables",
@@ -205,7 +218,13 @@ async def main(argv: list[str] | None = None) -> int:
                     place = Path(folder) / f"{worker}-{duration}"
                     cases.append(
                         await case(
-                            http, place, worker, float(duration), asked.pairs, asked.max_hold_ms
+                            http,
+                            place,
+                            worker,
+                            float(duration),
+                            asked.pairs,
+                            asked.max_hold_ms,
+                            collected=asked.collected,
                         )
                     )
                     print(table(cases[-1]), flush=True)
