@@ -1,9 +1,8 @@
-"""Run one capture: order, hold, sample, build, upload, report; and how the latest ended."""
+"""Run one capture: order, hold, sample, build, upload, report."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,12 +12,13 @@ import structlog
 from contract.faults import Fault, Reason
 from contract.messages import Accepted, CaptureReport, CaptureState
 from edge_agent import choice, taken
+from edge_agent.endings import Endings
 from edge_agent.hold import busy
 from edge_agent.journal import Entry
 from edge_agent.sampler import SampleOrder, sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from contextlib import AbstractAsyncContextManager
 
     from contract.messages import CaptureKey, Order
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
 
 # Of a hold beyond the sampled time: the session's opening, start and stop.
 AROUND_MS = 500
-MOST_ENDED = 1_000
 # Beyond the holds, captures may wait for their upload; more of them would be memory without bound.
 UNFINISHED_PER_HOLD = 4
 PROGRESS_S = 1.0
-TELL_END_S = 60.0
 STOP_WAIT_S = 1.0
 CLOSE_S = 5.0
 
@@ -63,6 +61,7 @@ class Captures:
     Args:
         builder: opens what builds one profile.
         changed: told when an isolate was taken or freed.
+        make_way: has the agent's own profiles leave these isolates; bounded in time.
     """
 
     def __init__(
@@ -78,6 +77,7 @@ class Captures:
         clock: Clock,
         limits: Limits,
         changed: Callable[[], None],
+        make_way: Callable[[Iterable[Target]], Awaitable[None]],
     ) -> None:
         self._site = site
         self._loaded = loaded
@@ -89,15 +89,15 @@ class Captures:
         self._clock = clock
         self._limits = limits
         self._changed = changed
+        self._make_way = make_way
+        self._endings = Endings(uplink, journal)
         self._accepting: dict[CaptureKey, tuple[Order, asyncio.Task[Accepted]]] = {}
         self._live: dict[CaptureKey, _Capture] = {}
-        self._ended: OrderedDict[CaptureKey, tuple[Order | None, CaptureReport]] = OrderedDict()
-        self._telling: dict[CaptureKey, asyncio.Task[None]] = {}
         self._closing = False
 
     def keys(self) -> tuple[CaptureKey, ...]:
         """Captures the control plane must not think lost: running, or ended and not told yet."""
-        return (*self._live, *(key for key in self._telling if key not in self._live))
+        return (*self._live, *(key for key in self._endings.untold if key not in self._live))
 
     async def start(self, order: Order) -> Accepted:
         """Take a hold on an isolate and begin. The same order again answers as the first time.
@@ -132,8 +132,9 @@ class Captures:
         """
         capture = self._live.get(key)
         if capture is None:
-            if key not in self._ended:
-                self._remember(key, None, self._report(key, CaptureState.STOPPED, "", *_STOPPED))
+            if self._endings.of(key) is None:
+                stopped = self._report(key, CaptureState.STOPPED, "", *_STOPPED)
+                self._endings.remember(None, stopped)
                 raise _unknown()
             return self.show(key)
         capture.discard = capture.discard or discard
@@ -154,9 +155,10 @@ class Captures:
         capture = self._live.get(key)
         if capture is not None:
             return capture.report
-        if key not in self._ended:
+        ended = self._endings.of(key)
+        if ended is None:
             raise _unknown()
-        return self._ended[key][1]
+        return ended.report
 
     def lost(self, entry: Entry) -> None:
         """Tell of a capture an earlier run of this agent left open."""
@@ -179,15 +181,14 @@ class Captures:
                 for task in tasks:
                     task.cancel()
                 await _all(tasks)
-                await _all(list(self._telling.values()))
-        for task in self._telling.values():
-            task.cancel()
-        await _all(list(self._telling.values()))
+                await self._endings.told()
+        await self._endings.close()
 
     async def _accept(self, order: Order) -> Accepted:
         if len(self._live) >= self._site.max_captures * UNFINISHED_PER_HOLD:
             raise busy("This metal has too many unfinished captures.", int(STOP_WAIT_S * 1000))
         targets = await self._loaded.look()
+        await self._make_way(one for one in targets if one.version_id == order.version_id)
         known = self._known(order)
         if known is not None:
             return known
@@ -227,13 +228,13 @@ class Captures:
         if capture is not None:
             _same(capture.order, order)
             return Accepted(key=order.key, isolate_id=capture.target.isolate_id)
-        if order.key not in self._ended:
+        ended = self._endings.of(order.key)
+        if ended is None:
             return None
-        before, report = self._ended[order.key]
-        if before is None:
-            raise Fault(report.reason or Reason.CAPTURE_STOPPED, report.message)
-        _same(before, order)
-        return Accepted(key=order.key, isolate_id=report.isolate_id)
+        if ended.order is None:
+            raise Fault(ended.report.reason or Reason.CAPTURE_STOPPED, ended.report.message)
+        _same(ended.order, order)
+        return Accepted(key=order.key, isolate_id=ended.report.isolate_id)
 
     async def _run(self, capture: _Capture) -> None:
         """All of it; whatever happens, one terminal report comes out."""
@@ -328,38 +329,9 @@ class Captures:
             self._changed()
 
     def _end(self, order: Order | None, report: CaptureReport, *before: asyncio.Task[None]) -> None:
-        self._remember(report.key, order, report)
+        self._endings.add(order, report, before)
         # Known as ended before it stops being known as live: there is no moment in between.
         self._live.pop(report.key, None)
-        task = asyncio.create_task(self._tell_end(report, before))
-        self._telling[report.key] = task
-
-    async def _tell_end(
-        self, report: CaptureReport, before: tuple[asyncio.Task[None], ...]
-    ) -> None:
-        try:
-            # The end is told last.
-            await _all(list(before))
-            # An upload that was taken has told already.
-            if report.state is not CaptureState.UPLOADED:
-                await self._tell(report)
-            # Only now: killed before, the next run of the agent tells it.
-            await asyncio.to_thread(self._journal.close, report.key)
-        finally:
-            # Last, so that an agent that closes waits for the journal too.
-            self._telling.pop(report.key, None)
-
-    async def _tell(self, report: CaptureReport) -> None:
-        try:
-            await self._uplink.report_capture(report, for_s=TELL_END_S)
-        except Fault as fault:
-            log.warning("capture_end_untold", reason=fault.reason, session_id=report.key.session_id)
-
-    def _remember(self, key: CaptureKey, order: Order | None, report: CaptureReport) -> None:
-        self._ended[key] = (order, report)
-        self._ended.move_to_end(key)
-        if len(self._ended) > MOST_ENDED:
-            self._ended.popitem(last=False)
 
     def _report(
         self,

@@ -12,11 +12,18 @@ WINDING_UP_MS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """One isolate claimed. ``ends_at_ms``: expected to be free then, on the monotonic clock."""
+    """One isolate claimed.
+
+    Args:
+        ends_at_ms: expected to be free then, on the monotonic clock.
+        counted: uses up capacity of the metal.
+        yields: ends at once when a capture wants the isolate, so it counts as free.
+    """
 
     isolate_id: str
     ends_at_ms: int
     counted: bool
+    yields: bool
 
 
 class Holds:
@@ -30,20 +37,32 @@ class Holds:
         self._capacity = capacity
         self._held: dict[str, Hold] = {}
 
-    def take(self, isolate_id: str, now_ms: int, for_ms: int, *, counted: bool = True) -> Hold:
+    def take(
+        self,
+        isolate_id: str,
+        now_ms: int,
+        for_ms: int,
+        *,
+        counted: bool = True,
+        yields: bool = False,
+    ) -> Hold:
         """Claim an isolate for about this long.
 
         Args:
-            counted: False for the brief holds of the agent itself, which use up no capacity.
+            counted: False for the holds of the agent itself, which use up no capacity.
+            yields: True for a hold that whoever took it gives up when asked to make way.
 
         Raises:
             Fault: isolates_busy, with the time until it is free.
         """
-        if isolate_id in self._held:
-            raise busy("The isolate is being captured.", self.held_ms(isolate_id, now_ms))
+        held = self._held.get(isolate_id)
+        if held is not None:
+            raise busy("The isolate is being captured.", _left_ms(held, now_ms))
         if counted and self.full:
             raise busy("This metal takes no more captures now.", self.first_end_ms(now_ms))
-        hold = Hold(isolate_id=isolate_id, ends_at_ms=now_ms + for_ms, counted=counted)
+        hold = Hold(
+            isolate_id=isolate_id, ends_at_ms=now_ms + for_ms, counted=counted, yields=yields
+        )
         self._held[isolate_id] = hold
         return hold
 
@@ -60,7 +79,7 @@ class Holds:
     def held_ms(self, isolate_id: str, now_ms: int) -> int:
         """How long the isolate is still held; 0 when it is free."""
         hold = self._held.get(isolate_id)
-        return _left_ms(hold, now_ms) if hold else 0
+        return _left_ms(hold, now_ms) if hold and not hold.yields else 0
 
     def first_end_ms(self, now_ms: int) -> int:
         """Until the first of the counted holds ends; 0 when there is none."""

@@ -10,7 +10,7 @@ decision 0002 has the measurements behind the constants.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ SHORTEST_US = 1_000_000
 AIM = 0.9
 LOSS_AIM = 0.7
 CAUTION = 1.1
-# A slice is at most this much longer than the longest before it: traffic may begin while it runs.
+# A slice has room for at most so many times the samples of the largest before it: traffic may begin
+# while it runs.
 GROWTH = 4.0
 # A sample costs about a sixteenth of a node to hand over; a stop costs something whatever it hands
 # over.
@@ -38,12 +39,10 @@ PRIOR_NODES = 400
 # Workers.
 POWERS = (0.5, 1.0)
 POWER_CAUTION = 0.05
-# Multiples of the interval that are tried when the budget can't be met. Fewer samples are worth
-# less than a longer stall, and past a few thousand they hardly change the profile.
+# Multiples of the interval that are tried when the budget can't be met. Fewer samples cost less
+# than a longer stall or a window with holes: past a few thousand they hardly change the profile.
 SLOWER = (1, 2, 3, 4, 5, 8, 10)
 SLOWEST_US = 20_000
-# Time lost is a weaker reason to sample less often than a stall is.
-SLOWER_FOR_LOSS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +96,9 @@ def following(
     asked_us, present_us = taken[0].interval_us, taken[-1].interval_us
     model = _Model.of(taken)
     allowed_us = LOSS_AIM * budget.max_lost_ratio * duration_us - sum(one.lost_us for one in taken)
-    longest_us = GROWTH * max(one.sampled_us for one in taken)
+    most_samples = GROWTH * max(one.sampled_us / one.interval_us for one in taken)
+    # One slice alone says nothing of how nodes grow: for what is lost, the best is hoped for.
+    hopeful = model if len(taken) > 1 else replace(model, power=POWERS[0])
     chosen = None
     for factor in SLOWER:
         interval_us = min(asked_us * factor, max(asked_us, SLOWEST_US))
@@ -105,13 +106,13 @@ def following(
             continue
         fit_us = model.longest_us(AIM * budget.max_hold_us, interval_us)
         chosen = Slice(
-            length_us=_even(min(fit_us, longest_us), remaining_us), interval_us=interval_us
+            length_us=_even(min(fit_us, most_samples * interval_us), remaining_us),
+            interval_us=interval_us,
         )
         if fit_us < SHORTEST_US:
             continue
-        # One slice alone says nothing of how nodes grow, so nothing of how many slices are to come.
-        lost_us = model.lost_us(fit_us, remaining_us, interval_us)
-        if len(taken) == 1 or lost_us <= allowed_us or factor >= SLOWER_FOR_LOSS:
+        hoped_us = hopeful.longest_us(AIM * budget.max_hold_us, interval_us)
+        if hopeful.lost_us(hoped_us, remaining_us, interval_us) <= allowed_us:
             break
     assert chosen is not None  # noqa: S101 - SLOWER is not empty
     return chosen

@@ -62,7 +62,8 @@ class Sampled:
 
     Args:
         started_at_ns: since 1970, when the first start was accepted.
-        window_ns: from there to the last stop, gaps included.
+        window_ns: from there to the last stop, gaps included. CPU: by the runtime's own stamps, so
+            that what ran, what idled and the gaps add up to it however late an answer came.
         sampling_interval_us: CPU: the longest used, which is the one asked for unless ``truncated``
             says otherwise.
         intervals_us: CPU: the interval of each slice.
@@ -194,14 +195,15 @@ async def _cpu(
             plan = pacer.following(costs, remaining_us, duration_us, budget)
             continue
         break
-    ended_ns = raw.ended_us * 1000 or asked_ns
+    began_us, ended_us = taken[0].started_us + taken[0].start_hold_us, raw.ended_us
+    window_ns = (ended_us - began_us) * 1000 if ended_us else asked_ns - watch.began_ns
     if plan.interval_us != order.sampling_interval_us:
         truncated.append(f"sampling_interval_us={plan.interval_us}")
     return Sampled(
         slices=tuple(taken),
         holds=tuple(holds),
         started_at_ns=started_at_ns,
-        window_ns=max(0, ended_ns - watch.began_ns),
+        window_ns=max(0, window_ns),
         sampling_interval_us=plan.interval_us,
         intervals_us=tuple(one.interval_us for one in costs),
         truncated=",".join(truncated),

@@ -54,6 +54,7 @@ class Settings:
         max_captures: profilers that may run at once on this metal.
         max_hold_ms: the longest an isolate's lock may be held at a time.
         heap_poll_interval_ms: how often heap numbers are read where no tail Worker tells what ran.
+        warm_up_ms: length of the profile that an isolate gets when it begins to run; 0 for none.
         tail_listen: where tail Workers post; empty when there are none.
     """
 
@@ -68,6 +69,7 @@ class Settings:
     max_captures: int
     max_hold_ms: int
     heap_poll_interval_ms: int
+    warm_up_ms: int
     tail_listen: str
     runtimes: tuple[RuntimeConfig, ...]
 
@@ -110,6 +112,7 @@ def parse(text: str) -> Settings:
         max_captures=metal.number("max_captures", 4, 1, 1_000),
         max_hold_ms=metal.number("max_hold_ms", 250, 10, 10_000),
         heap_poll_interval_ms=metal.number("heap_poll_interval_ms", 2_000, 100, 60_000),
+        warm_up_ms=metal.number("warm_up_ms", 3_000, 0, 6_000),
         tail_listen=tail_listen,
         runtimes=tuple(
             _runtime(table, has_tail=bool(tail_listen)) for table in root.tables("runtime")

@@ -37,6 +37,7 @@ from edge_agent.runtimes.workerd.tails import Tails
 from edge_agent.sampler import Limits
 from edge_agent.sightings import Sightings
 from edge_agent.taken import Site
+from edge_agent.warm_up import WarmUps
 from services import logs
 from services.steps import StepEnded, step, until
 
@@ -87,6 +88,13 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
             epoch=journal.next_epoch(clock.time_ns() // 1_000_000),
             max_captures=configured.max_captures,
         )
+        warm_ups = WarmUps(
+            loaded=loaded,
+            activity=activity,
+            holds=holds,
+            clock=clock,
+            length_ms=configured.warm_up_ms,
+        )
         captures = Captures(
             Site(
                 metal_id=metal.metal_id,
@@ -103,6 +111,7 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
             clock=clock,
             limits=Limits(max_hold_ms=configured.max_hold_ms),
             changed=lambda: sightings.changed(),
+            make_way=warm_ups.make_way,
         )
         sightings = Sightings(
             metal,
@@ -141,6 +150,8 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
                 for runtime in runtimes
             ],
         ]
+        if configured.warm_up_ms:
+            parts.append(await stack.enter_async_context(step("warm_up", warm_ups.run())))
         _rest = await stack.enter_async_context(step("recovery", recovery.rest()))
         stack.push_async_callback(captures.close)
         await servicer.serve(listener, servicer.EdgeAgent(captures, isolates))

@@ -28,6 +28,7 @@ from edge_agent.runtime import Execution, IsolateConfig
 from edge_agent.runtimes.simulated import SimulatedRuntime
 from edge_agent.sampler import Limits
 from edge_agent.taken import Site
+from edge_agent.warm_up import WarmUps
 from tests.unit.edge_agent.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -115,6 +116,13 @@ class Metal:
         self.control = ScriptedControl()
         self.changes = 0
         self.built: list[BuildOrder] = []
+        self.warm_ups = WarmUps(
+            loaded=self.loaded,
+            activity=self.activity,
+            holds=self.holds,
+            clock=self.clock,
+            length_ms=3_000,
+        )
         self.captures = Captures(
             Site(metal_id="ams1-m1", datacenter="ams1", product="test", max_captures=max_captures),
             loaded=self.loaded,
@@ -126,6 +134,7 @@ class Metal:
             clock=self.clock,
             limits=Limits(),
             changed=self._changed,
+            make_way=self.warm_ups.make_way,
         )
 
     @property

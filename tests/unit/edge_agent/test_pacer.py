@@ -91,6 +91,14 @@ def test_quiet_wide_worker_keeps_its_rate() -> None:
     assert len(slices) <= 7
 
 
+@pytest.mark.parametrize("start_us", [120_000, 240_000])
+def test_dear_starts_make_few_slices(start_us: int) -> None:
+    slices = whole(WINDOW_US, nodes_at_5s=5000, power=0.57, us_per_node=20, start_us=start_us)
+    assert max(one.stop_hold_us for one in slices) <= 1.1 * BUDGET.max_hold_us
+    assert lost_ratio(slices, WINDOW_US) <= 0.02
+    assert sum(one.samples for one in slices) >= 1500
+
+
 def test_steadily_growing_worker_is_sliced_short_enough() -> None:
     slices = whole(WINDOW_US, nodes_at_5s=9000, power=1.0, us_per_node=25)
     assert max(one.stop_hold_us for one in slices) <= 1.1 * BUDGET.max_hold_us
