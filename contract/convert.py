@@ -236,6 +236,7 @@ def capture_report_to_wire(report: CaptureReport) -> edge.CaptureReport:
         sampled_ms=report.sampled_ms,
         reason="" if report.reason is None else report.reason.value,
         message=report.message,
+        freed=report.freed,
     )
 
 
@@ -256,6 +257,7 @@ def capture_report_from_wire(wire: edge.CaptureReport) -> CaptureReport:
         sampled_ms=wire.sampled_ms,
         reason=reason,
         message=_readable(wire.message),
+        freed=wire.freed,
     )
 
 
@@ -337,7 +339,9 @@ def metal_from_wire(wire: control.Metal) -> Metal:
 
 def namespace_to_wire(ref: NamespaceRef) -> control.NamespaceRef:
     """A namespace of Durable Objects."""
-    return control.NamespaceRef(namespace_id=ref.namespace_id, class_name=ref.class_name)
+    return control.NamespaceRef(
+        namespace_id=ref.namespace_id, class_name=ref.class_name, unique_key=ref.unique_key
+    )
 
 
 def namespace_from_wire(wire: control.NamespaceRef) -> NamespaceRef:
@@ -345,6 +349,7 @@ def namespace_from_wire(wire: control.NamespaceRef) -> NamespaceRef:
     return NamespaceRef(
         namespace_id=_namespace(wire.namespace_id),
         class_name=_printable("class_name", wire.class_name),
+        unique_key=_printable("unique_key", wire.unique_key) if wire.unique_key else "",
     )
 
 

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     NO_RECENT_EXECUTION = "no_recent_execution"
     NOT_LOADED = "not_loaded"
     ACTOR_INACTIVE = "actor_inactive"
+    IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused"
     SESSION_NOT_READY = "session_not_ready"
     SESSION_CANCELLED = "session_cancelled"
     CAPTURE_STOPPED = "capture_stopped"
@@ -55,6 +56,7 @@ class Reason(StrEnum):
     PROFILE_TOO_LARGE = "profile_too_large"
     ACCOUNT_QUOTA = "account_quota"
     ISOLATES_BUSY = "isolates_busy"
+    STREAMS_FULL = "streams_full"
     DISPATCH_OFF = "dispatch_off"
     STORE_UNAVAILABLE = "store_unavailable"
     AGENT_UNREACHABLE = "agent_unreachable"
@@ -85,6 +87,7 @@ KIND_OF: dict[Reason, Kind] = {
     Reason.NO_RECENT_EXECUTION: Kind.NOT_FOUND,
     Reason.NOT_LOADED: Kind.NOT_FOUND,
     Reason.ACTOR_INACTIVE: Kind.NOT_FOUND,
+    Reason.IDEMPOTENCY_KEY_REUSED: Kind.CONFLICT,
     Reason.SESSION_NOT_READY: Kind.CONFLICT,
     Reason.SESSION_CANCELLED: Kind.CONFLICT,
     Reason.CAPTURE_STOPPED: Kind.CONFLICT,
@@ -92,6 +95,7 @@ KIND_OF: dict[Reason, Kind] = {
     Reason.PROFILE_TOO_LARGE: Kind.TOO_LARGE,
     Reason.ACCOUNT_QUOTA: Kind.OVER_QUOTA,
     Reason.ISOLATES_BUSY: Kind.BUSY,
+    Reason.STREAMS_FULL: Kind.BUSY,
     Reason.DISPATCH_OFF: Kind.UNAVAILABLE,
     Reason.STORE_UNAVAILABLE: Kind.UNAVAILABLE,
     Reason.AGENT_UNREACHABLE: Kind.UNAVAILABLE,

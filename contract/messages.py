@@ -104,6 +104,7 @@ class CaptureReport:
     Args:
         reason: why it was refused, failed or stopped; None while it goes well.
         sampled_ms: how much of the window has been sampled so far.
+        freed: its isolate is free again, though its profile may still be on its way.
     """
 
     key: CaptureKey
@@ -113,6 +114,7 @@ class CaptureReport:
     sampled_ms: int
     reason: Reason | None = None
     message: str = ""
+    freed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,10 +192,17 @@ class Sighting:
 
 @dataclass(frozen=True, kw_only=True)
 class NamespaceRef:
-    """A Durable Object namespace a version serves. ``class_name`` is the exported class."""
+    """A Durable Object namespace a version serves.
+
+    Args:
+        class_name: the exported class.
+        unique_key: what the runtime knows the namespace by, from which ids of names are derived;
+            empty when the agent was not told.
+    """
 
     namespace_id: str
     class_name: str
+    unique_key: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,18 +8,18 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from contract.faults import Fault, Reason
-from contract.ids import LATEST, VERSION_PREFIX
-from contract.messages import ProfileType
+from contract.faults import Fault, FieldError, Reason
+from contract.ids import LATEST, VERSION_PREFIX, actor_id_of
+from contract.messages import Actor, ProfileType
 from control_plane.session import SessionEvent, lifetime_ms
-from control_plane.store import accounts, captures, sessions, workers
+from control_plane.store import accounts, captures, idempotency, sessions, workers
 from control_plane.store.accounts import Permission, Token
 from control_plane.store.captures import Stop
 
 if TYPE_CHECKING:
-    from contract.messages import Actor
     from control_plane.settings import Settings
     from control_plane.store.database import Connection, Database
+    from control_plane.store.idempotency import Key
     from control_plane.store.sessions import Session
     from control_plane.store.workers import Version, Worker
 
@@ -37,6 +37,14 @@ class Caller:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NamedActor:
+    """A Durable Object by the name its Worker calls it."""
+
+    namespace_id: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProfileRequest:
     """What is asked for, in the caller's words.
 
@@ -51,7 +59,7 @@ class ProfileRequest:
     profile_type: ProfileType = ProfileType.CPU
     duration_ms: int
     sampling_interval_us: int = 1000
-    actor: Actor | None = None
+    actor: Actor | NamedActor | None = None
     labels: dict[str, str] = field(default_factory=dict)
     origin: Literal["sync", "api"] = "api"
 
@@ -145,36 +153,54 @@ def _version_unknown(version: str) -> Fault:
 
 
 async def admit(
-    db: Database, account_id: str, request: ProfileRequest, session_id: str, settings: Settings
+    db: Database,
+    account_id: str,
+    request: ProfileRequest,
+    session_id: str,
+    settings: Settings,
+    key: Key | None = None,
 ) -> Session:
     """Make the session, queued, with its history, and wake dispatch: all of it or nothing.
 
-    Called again with the same id it returns the session made before; so a commit whose answer was
-    lost is tried once more here.
+    Called again with the same id, or the same key, it returns the session made before; so a commit
+    whose answer was lost is tried once more here.
+
+    Args:
+        key: the caller's own, under which it may repeat the request.
 
     Raises:
         Fault: profiling_disabled, worker_unknown, version_unknown, version_ambiguous,
-            actor_inactive for a namespace of another Worker, store_unavailable.
+            actor_inactive for a namespace of another Worker, request_invalid for a name no id can
+            be derived from, idempotency_key_reused, store_unavailable.
     """
     try:
-        return await _admit(db, account_id, request, session_id, settings)
+        return await _admit(db, account_id, request, session_id, settings, key)
     except Fault as fault:
         if fault.reason is not Reason.STORE_UNAVAILABLE:
             raise
-        return await _admit(db, account_id, request, session_id, settings)
+        return await _admit(db, account_id, request, session_id, settings, key)
 
 
 async def _admit(
-    db: Database, account_id: str, request: ProfileRequest, session_id: str, settings: Settings
+    db: Database,
+    account_id: str,
+    request: ProfileRequest,
+    session_id: str,
+    settings: Settings,
+    key: Key | None,
 ) -> Session:
     async with db.begin() as conn:
+        if key is not None:
+            # First of all: a repeated request is answered as it was, whatever has changed since.
+            made = await _made_before(conn, account_id, key, session_id, settings)
+            if made is not None:
+                return made
         account = await accounts.read(conn, account_id)
         if account is None or not account.profiling_enabled:
             raise Fault(Reason.PROFILING_DISABLED, "Profiling is not enabled for this account.")
         worker = await resolve_worker(conn, account_id, request.worker)
         version = await resolve_version(conn, worker, request.version)
-        if request.actor is not None:
-            await _owns(conn, worker, request.actor)
+        actor, actor_name = await _actor(conn, worker, request.actor)
         return await sessions.add(
             conn,
             sessions.Wanted(
@@ -187,20 +213,56 @@ async def _admit(
                 profile_type=request.profile_type,
                 duration_ms=request.duration_ms,
                 sampling_interval_us=request.sampling_interval_us,
-                actor=request.actor,
+                actor=actor,
+                actor_name=actor_name,
                 labels=request.labels,
                 lifetime_ms=lifetime_ms(request.duration_ms, settings.session_slack_ms),
             ),
         )
 
 
-async def _owns(conn: Connection, worker: Worker, actor: Actor) -> None:
-    owner = await workers.owner_of_namespace(conn, worker.account_id, actor.namespace_id)
-    if owner != worker.worker_id:
+async def _made_before(
+    conn: Connection, account_id: str, key: Key, session_id: str, settings: Settings
+) -> Session | None:
+    before = await idempotency.take(
+        conn, account_id, key, session_id, kept_ms=settings.idempotency_kept_ms
+    )
+    if before is None:
+        return None
+    if before.body != key.body:
+        raise Fault(
+            Reason.IDEMPOTENCY_KEY_REUSED,
+            "This Idempotency-Key was used for a request with another body.",
+        )
+    return await sessions.read(conn, account_id, before.session_id)
+
+
+async def _actor(
+    conn: Connection, worker: Worker, asked: Actor | NamedActor | None
+) -> tuple[Actor | None, str | None]:
+    """Resolve the actor asked for, and the name it was asked for by."""
+    if asked is None:
+        return None, None
+    namespace = await workers.namespace(conn, worker.account_id, asked.namespace_id)
+    if namespace is None or namespace.worker_id != worker.worker_id:
         raise Fault(
             Reason.ACTOR_INACTIVE,
-            f"The Durable Object namespace {actor.namespace_id} does not belong to this Worker.",
+            f"The Durable Object namespace {asked.namespace_id} does not belong to this Worker.",
         )
+    if isinstance(asked, Actor):
+        return asked, None
+    if not namespace.unique_key:
+        message = (
+            "No agent has told the unique key of this namespace, which ids are derived from; give "
+            "actor_id instead."
+        )
+        raise Fault(
+            Reason.REQUEST_INVALID,
+            message,
+            fields=(FieldError(pointer="/actor_name", message=message),),
+        )
+    actor_id = actor_id_of(namespace.unique_key, asked.name)
+    return Actor(namespace_id=asked.namespace_id, actor_id=actor_id), asked.name
 
 
 async def show(db: Database, account_id: str, session_id: str) -> Session:

@@ -18,7 +18,7 @@ from control_plane.store.captures import Stop
 from control_plane.store.notices import DISPATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from random import Random
 
     from contract.messages import CaptureKey, CaptureReport
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from control_plane.store.database import Connection, Database
     from control_plane.store.notices import Notices
     from control_plane.store.sessions import Session
+
+# Agents tell what ran within seconds.
+_LOOK_AGAIN_MS = 500
 
 log = structlog.get_logger(__name__)
 
@@ -98,6 +101,7 @@ class Dispatch:
         self._replica = replica
         self._rng = rng
         self._slots = asyncio.Semaphore(settings.max_orders)
+        self._stop_slots = asyncio.Semaphore(settings.max_orders)
         self._sending: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -121,11 +125,13 @@ class Dispatch:
         Raises:
             Fault: store_unavailable.
         """
-        due = True
-        while due:
-            # Somebody waits for an order; a stop is nobody's first byte.
-            due = await self._claim_order()
-            due = await self._claim_stop() or due
+        # Side by side: orders that wait for agents which do not answer hold up no stop.
+        ended = await asyncio.gather(
+            _all_of(self._claim_order), _all_of(self._claim_stop), return_exceptions=True
+        )
+        for error in ended:
+            if error is not None:
+                raise error
 
     async def finished(self) -> None:
         """Wait until nothing this replica sent is still under way."""
@@ -139,14 +145,14 @@ class Dispatch:
         for task in self._sending:
             task.cancel()
 
-    def _send(self, work: Coroutine[object, object, None]) -> None:
+    def _send(self, work: Coroutine[object, object, None], slots: asyncio.Semaphore) -> None:
         task = asyncio.create_task(work)
         self._sending.add(task)
-        task.add_done_callback(self._sent)
+        task.add_done_callback(lambda done: self._sent(done, slots))
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _sent(self, task: asyncio.Task[None], slots: asyncio.Semaphore) -> None:
         self._sending.discard(task)
-        self._slots.release()
+        slots.release()
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Fault):
             # The lease lapses, and whoever claims the session then asks the agent how it stands.
@@ -164,7 +170,7 @@ class Dispatch:
         if ordered is None:
             self._slots.release()
         else:
-            self._send(self._start(ordered))
+            self._send(self._start(ordered), self._slots)
             # The order goes out before the next one is looked for.
             await asyncio.sleep(0)
         return claimed
@@ -181,12 +187,15 @@ class Dispatch:
                 address = await captures.current_address(conn, live)
                 return True, _Ordered(session=session, capture=live, address=address, resumed=True)
             if tried and self._gives_up(session, tried[-1]):
-                await self._end(conn, session, destination.last_word(tried[-1]))
+                await self._end(conn, session, destination.last_word(session, tried))
                 return True, None
             try:
                 chosen = await destination.find(conn, session, tried, self._settings, self._rng)
             except Fault as fault:
                 await self._end(conn, session, fault)
+                return True, None
+            if chosen is None:
+                await sessions.look_again(conn, session, in_ms=_LOOK_AGAIN_MS)
                 return True, None
             capture = await captures.add(conn, session, chosen)
             session = await sessions.counted(conn, session)
@@ -307,7 +316,7 @@ class Dispatch:
         )
 
     async def _claim_stop(self) -> bool:
-        await self._slots.acquire()
+        await self._stop_slots.acquire()
         try:
             async with self._db.begin() as conn:
                 capture = await captures.claim_stop(conn)
@@ -315,12 +324,12 @@ class Dispatch:
                     await captures.current_address(conn, capture) if capture is not None else ""
                 )
         except BaseException:
-            self._slots.release()
+            self._stop_slots.release()
             raise
         if capture is None:
-            self._slots.release()
+            self._stop_slots.release()
             return False
-        self._send(self._stop(capture, address))
+        self._send(self._stop(capture, address), self._stop_slots)
         return True
 
     async def _stop(self, capture: Capture, address: str) -> None:
@@ -351,6 +360,11 @@ class Dispatch:
                     Reason.CAPTURE_STOPPED,
                     "stopped before it began",
                 )
+
+
+async def _all_of(claim: Callable[[], Awaitable[bool]]) -> None:
+    while await claim():
+        pass
 
 
 async def _again(conn: Connection, capture: Capture) -> tuple[Session, Capture]:

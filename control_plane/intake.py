@@ -27,7 +27,14 @@ from control_plane.store import (
 from pprof import check, codec
 
 if TYPE_CHECKING:
-    from contract.messages import CaptureKey, CaptureReport, Report, Sighting, UploadManifest
+    from contract.messages import (
+        CaptureKey,
+        CaptureReport,
+        NamespaceRef,
+        Report,
+        Sighting,
+        UploadManifest,
+    )
     from control_plane.blobs import Blobs
     from control_plane.settings import Settings
     from control_plane.store.captures import Capture
@@ -41,6 +48,7 @@ _MAX_REMEMBERED = 200_000
 _RETRY_AFTER_S = 1.0
 
 UploadName = tuple[str, int, str]
+_Registered = tuple[str, str, str, tuple["NamespaceRef", ...]]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -62,7 +70,7 @@ class Intake:
         self._settings = settings
         self._kept: OrderedDict[UploadName, _Kept] = OrderedDict()
         self._accounts: set[str] = set()
-        self._registered: set[tuple[str, str, str]] = set()
+        self._registered: set[_Registered] = set()
 
     async def sightings(self, report: Report) -> ReportReply:
         """Take a metal's report in. What belongs to no account we know is left out.
@@ -94,8 +102,8 @@ class Intake:
         )
 
     @staticmethod
-    def _name(seen: Sighting) -> tuple[str, str, str]:
-        return seen.account_id, seen.worker_id, seen.version_id
+    def _name(seen: Sighting) -> _Registered:
+        return seen.account_id, seen.worker_id, seen.version_id, seen.namespaces
 
     async def _known(self, conn: Connection, report: Report) -> set[str]:
         named = {s.account_id for s in report.sightings} | {a.account_id for a in report.actors}
@@ -341,6 +349,8 @@ async def _may_bring(
         await reports.accept(conn, session, capture, manifest.isolate_id)
         session = await sessions.lock(conn, session.session_id) or session
     if capture.live:
+        # Agents free the isolate before they have anything to send.
+        await captures.heard(conn, capture, freed=True)
         await sessions.move(conn, session, SessionEvent.SAMPLED)
 
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from random import Random
 
 
+# A hold that outlives its estimate is being wound up: it ends soon, not at once.
+WINDING_UP_MS = 500
+
+
 @unique
 class TurnedAway(StrEnum):
     """Why a metal that has seen the version is not asked."""
@@ -40,9 +44,11 @@ class Candidate:
         isolates: loaded at the last report.
         free_isolates: of those, alone and unheld at the last report: a preference, it may be
             outdated.
-        live_here: captures of this version that run there now.
-        live_on_metal: captures of any version that run there now.
-        ends_in_ms: until the first of the captures counted ends; None when there is none.
+        live_here: captures of this version that hold an isolate there now.
+        live_on_metal: captures of any version that hold one there now.
+        ends_in_ms: until the first hold of this version's captures ends, below 0 when it should
+            have; None when there is none.
+        metal_ends_in_ms: the same of all captures there.
     """
 
     metal_id: str
@@ -60,6 +66,7 @@ class Candidate:
     live_on_metal: int
     max_captures: int
     ends_in_ms: int | None = None
+    metal_ends_in_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,22 +113,32 @@ def choose(
     """
     reasons: Counter[TurnedAway] = Counter()
     feasible: list[Candidate] = []
-    ends: list[int] = []
+    free_in: list[int] = []
     for candidate in candidates:
         why = _why_not(candidate, failed_on, limits)
         if why is None:
             feasible.append(candidate)
             continue
         reasons[why] += 1
-        if why in {TurnedAway.HELD, TurnedAway.AT_CAPACITY} and candidate.ends_in_ms is not None:
-            ends.append(max(0, candidate.ends_in_ms))
+        free_in.append(_free_in_ms(candidate, why))
     free = [c for c in feasible if c.free_isolates > c.live_here] or feasible
     chosen = rng.choices(free, weights=[c.executions + 1 for c in free])[0] if free else None
     return Placement(
         chosen=chosen,
         turned_away=dict(reasons),
-        retry_after_s=min(ends) / 1000 if ends else None,
+        retry_after_s=min(told) / 1000 if (told := [ms for ms in free_in if ms]) else None,
     )
+
+
+def _free_in_ms(candidate: Candidate, why: TurnedAway) -> int:
+    """Until a metal that is too busy takes a capture again; 0 where waiting does not help."""
+    match why:
+        case TurnedAway.HELD:
+            return max(candidate.ends_in_ms or 0, WINDING_UP_MS)
+        case TurnedAway.AT_CAPACITY:
+            return max(candidate.metal_ends_in_ms or 0, WINDING_UP_MS)
+        case _:
+            return 0
 
 
 def _why_not(candidate: Candidate, failed_on: Collection[str], limits: Limits) -> TurnedAway | None:

@@ -37,6 +37,8 @@ class Settings:
         order_timeout_ms: how long an agent may take to accept or refuse an order.
         max_attempts: captures a session may order.
         max_orders: orders one replica has under way at once.
+        actor_follow_ms: how long an actor missed where it ran last may take to turn up elsewhere;
+            longer than agents take from one report to the next.
         recent_ms: a version that ran no longer ago than this counts as running on a metal.
         agent_silent_ms: an agent unheard of for longer is not asked.
         capture_lease_ms: a running capture unheard of for longer is lost.
@@ -47,6 +49,7 @@ class Settings:
         upload_max_bytes: size of one profile.
         upload_memory_bytes: all unfinished uploads of this replica together.
         upload_idle_ms: an unfinished upload untouched for longer is dropped.
+        idempotency_kept_ms: how long a repeated Idempotency-Key leads to the session it made.
         sightings_kept_ms: a version that has not run on a metal for longer is forgotten there.
         drain_ms: how long a stopping replica lets requests finish.
     """
@@ -64,6 +67,7 @@ class Settings:
     order_timeout_ms: int = 2_000
     max_attempts: int = 3
     max_orders: int = 64
+    actor_follow_ms: int = 7_000
     recent_ms: int = 60_000
     agent_silent_ms: int = 15_000
     capture_lease_ms: int = 20_000
@@ -74,6 +78,7 @@ class Settings:
     upload_max_bytes: int = 64 * 1024 * 1024
     upload_memory_bytes: int = 256 * 1024 * 1024
     upload_idle_ms: int = 60_000
+    idempotency_kept_ms: int = 86_400_000
     sightings_kept_ms: int = 3_600_000
     drain_ms: int = 5_000
 

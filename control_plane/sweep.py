@@ -9,7 +9,7 @@ import structlog
 
 from contract.faults import Fault, Reason
 from control_plane.session import CaptureEvent, SessionEvent
-from control_plane.store import captures, reports, sessions, sightings
+from control_plane.store import captures, idempotency, reports, sessions, sightings
 from control_plane.store.captures import Stop
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Sweep:
         if self._turns % _FORGET_EVERY == 0:
             async with self._db.begin() as conn:
                 await sightings.forget(conn, kept_ms=self._settings.sightings_kept_ms)
+                await idempotency.forget(conn)
         self._turns += 1
 
     async def _expire_one(self) -> bool:

@@ -325,6 +325,7 @@ class Captures:
     def _free(self, capture: _Capture) -> None:
         if not capture.freed.is_set():
             self._holds.release(capture.hold)
+            capture.report = replace(capture.report, freed=True)
             capture.freed.set()
             self._changed()
 

@@ -61,14 +61,15 @@ def _with_actor(
     serving = [target for target in targets if actor.namespace_id in target.namespaces]
     if not serving:
         raise Fault(Reason.ACTOR_INACTIVE, "This version does not serve the namespace here.")
-    found = []
+    found: list[tuple[int, Target]] = []
     for target in serving:
         seen = activity.actor(target.isolate_id, actor.actor_id, now_ms)
         if seen and namespace_of(target, seen.entrypoint) in (actor.namespace_id, None):
-            found.append(target)
+            found.append((seen.idle_ms, target))
     if not found:
         raise Fault(Reason.ACTOR_INACTIVE, "The object did not run here lately.")
-    return found
+    # It lives in one isolate at a time: the one where it ran last.
+    return [min(found, key=lambda pair: pair[0])[1]]
 
 
 def namespace_of(target: Target, entrypoint: str | None) -> str | None:

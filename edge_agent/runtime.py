@@ -38,6 +38,7 @@ class IsolateConfig:
         service: the runtime's own name for it (workerd: inspector target id = service name).
         also_accounts: others that run in the same isolate, which makes it shared.
         namespaces: Durable Object namespace id (32 hex) -> class name.
+        unique_keys: namespace id -> what the runtime knows it by, where the operator said.
     """
 
     service: str
@@ -47,6 +48,7 @@ class IsolateConfig:
     version_id: str
     also_accounts: tuple[str, ...] = ()
     namespaces: dict[str, str] = field(default_factory=dict)
+    unique_keys: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,7 @@ class Target:
         generation: grows each time the isolate goes and returns (a new heap, nothing remembered).
         accounts: every account that runs in it; more than one means it is shared.
         namespaces: Durable Object namespace id (32 hex) -> class name.
+        unique_keys: namespace id -> what the runtime knows it by, where the operator said.
     """
 
     isolate_id: str
@@ -72,6 +75,7 @@ class Target:
     worker_name: str
     version_id: str
     namespaces: dict[str, str] = field(default_factory=dict)
+    unique_keys: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

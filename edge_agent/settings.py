@@ -150,10 +150,14 @@ def _runtime(table: Table, *, has_tail: bool) -> RuntimeConfig:
 
 
 def _isolate(table: Table) -> IsolateConfig:
-    namespaces = {}
+    namespaces: dict[str, str] = {}
+    unique_keys: dict[str, str] = {}
     for namespace in table.tables("namespace"):
         namespace_id = namespace.text("id", ids.NAMESPACE_ID, "32 hex digits")
         namespaces[namespace_id] = namespace.text("class", CLASS_NAME, "a class name")
+        wanted = "the runtime's unique key of the namespace"
+        if unique_key := namespace.text("unique_key", ids.UNIQUE_KEY, wanted, default=""):
+            unique_keys[namespace_id] = unique_key
         namespace.nothing_else()
     config = IsolateConfig(
         service=table.text("service", SERVICE, "a service name"),
@@ -163,6 +167,7 @@ def _isolate(table: Table) -> IsolateConfig:
         version_id=table.text("version_id", VERSION_ID, "a lower-case UUID with hyphens"),
         also_accounts=table.texts("also_accounts", ids.ACCOUNT_ID, "32 hex digits"),
         namespaces=namespaces,
+        unique_keys=unique_keys,
     )
     table.nothing_else()
     return config

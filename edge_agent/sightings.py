@@ -248,8 +248,13 @@ def _life(target: Target) -> tuple[str, int]:
 
 
 def _namespaces(targets: Iterable[Target]) -> tuple[NamespaceRef, ...]:
-    pairs = {pair for target in targets for pair in target.namespaces.items()}
-    return tuple(
-        NamespaceRef(namespace_id=namespace_id, class_name=class_name)
-        for namespace_id, class_name in sorted(pairs)
-    )
+    found = {
+        namespace_id: NamespaceRef(
+            namespace_id=namespace_id,
+            class_name=class_name,
+            unique_key=target.unique_keys.get(namespace_id, ""),
+        )
+        for target in targets
+        for namespace_id, class_name in target.namespaces.items()
+    }
+    return tuple(found[namespace_id] for namespace_id in sorted(found))

@@ -11,7 +11,7 @@ import structlog
 from aiohttp import web
 
 from contract.faults import Fault, Reason
-from control_plane.api import health, problems, profiles, sessions, workers
+from control_plane.api import health, problems, profiles, session_list, sessions, workers
 from control_plane.api.parts import DRAINING, HANG_UPS, PARTS, Parts
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
             web.get(f"{WORKERS}/{{worker}}/versions/{{version}}", workers.show_version),
             web.post(f"{WORKERS}/{{worker}}/versions/{{version}}/profile", profiles.take),
             web.post(SESSIONS, sessions.create),
-            web.get(SESSIONS, sessions.list_sessions),
+            web.get(SESSIONS, session_list.list_sessions),
             web.get(f"{SESSIONS}/{{session_id}}", sessions.show),
             web.get(f"{SESSIONS}/{{session_id}}/profile", profiles.download),
             web.post(f"{SESSIONS}/{{session_id}}/stop", sessions.stop),

@@ -126,6 +126,12 @@ PROBLEMS: dict[Reason, Problem] = {
         documentation="The Durable Object must be active, run the version asked for, and be in a "
         "namespace of this Worker.",
     ),
+    Reason.IDEMPOTENCY_KEY_REUSED: Problem(
+        status=409,
+        code=10412,
+        documentation="The Idempotency-Key was used within the last day for another body. A new "
+        "request needs a new key; nothing was done.",
+    ),
     Reason.SESSION_NOT_READY: Problem(
         status=409,
         code=10409,
@@ -167,6 +173,14 @@ PROBLEMS: dict[Reason, Problem] = {
         retry_helps=True,
         documentation="Every isolate of the version is being captured; Retry-After is when the "
         "first of those captures ends.",
+    ),
+    Reason.STREAMS_FULL: Problem(
+        status=429,
+        code=10413,
+        retry_after_s=5,
+        retry_helps=True,
+        documentation="Too many event streams are open; the message names the limit. Close some, "
+        "or ask for the session itself now and then.",
     ),
     Reason.DISPATCH_OFF: Problem(
         status=503,

@@ -41,7 +41,7 @@ async def take(request: web.Request) -> web.Response:
 async def download(request: web.Request) -> web.Response:
     """Answer a ready session's profile in the format asked for."""
     account_id = await auth.account(request)
-    wanted = schema.query(schema.FormatQuery, dict(request.query)).format
+    wanted = schema.query(schema.FormatQuery, request.query).format
     parts = request.app[PARTS]
     session = await admission.show(parts.db, account_id, schema.session_id(request))
     if session.live:

@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from contract import ids
 from contract.faults import Fault, FieldError, Reason
 from contract.messages import Actor, ProfileType
-from control_plane.session import SessionState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aiohttp import web
     from pydantic_core import ErrorDetails
 
@@ -26,6 +27,7 @@ NamespaceId = Annotated[str, Field(pattern=ids.NAMESPACE_ID.pattern)]
 LabelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 LabelText = Annotated[str, Field(max_length=256)]
 ActorId = Annotated[str, Field(pattern=ids.ACTOR_ID.pattern)]
+ActorName = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class ProfileBody(BaseModel):
@@ -54,21 +56,11 @@ class ProfileBody(BaseModel):
 class SessionBody(ProfileBody):
     """Body that creates a session."""
 
+    actor_name: ActorName | None = None
     worker: Annotated[str, Field(min_length=1, max_length=255)]
     version: Annotated[str, Field(min_length=1, max_length=36)] = ids.LATEST
     sampling_interval_us: Annotated[int, Field(ge=100, le=100_000)] = 1_000
     labels: Annotated[dict[LabelName, LabelText], Field(max_length=16)] = {}
-
-
-class SessionsQuery(BaseModel):
-    """Filters and cursor of the session list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    state: SessionState | None = None
-    worker: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    limit: Annotated[int, Field(ge=1, le=MAX_LIST)] = 20
-    cursor: Annotated[str, Field(min_length=1, max_length=200)] | None = None
 
 
 class PageQuery(BaseModel):
@@ -101,7 +93,7 @@ def body(model: type[Model], raw: Any) -> Model:
     """
     if not isinstance(raw, dict):
         raise invalid([FieldError(pointer="", message="The body must be one JSON object.")])
-    return _checked(model, raw, prefix="/", extra=_unpaired(raw))
+    return _checked(model, raw, prefix="/", extra=_unpaired(raw, model))
 
 
 def session_body(raw: Any) -> SessionBody:
@@ -131,9 +123,9 @@ def session_id(request: web.Request) -> str:
     return text
 
 
-def query(model: type[Model], raw: dict[str, str]) -> Model:
+def query(model: type[Model], raw: Mapping[str, str]) -> Model:
     """Check query parameters; pointers read ``query/<name>``."""
-    return _checked(model, raw, prefix="query/", extra=[])
+    return _checked(model, dict(raw), prefix="query/", extra=_twice(raw, model))
 
 
 def worker(text: str, pointer: str = "path/worker") -> list[FieldError]:
@@ -170,14 +162,30 @@ def _fits_a_uuid(text: str) -> bool:
     return len(text) <= len(shape) and re.sub("[0-9a-f]", "x", text) == shape[: len(text)]
 
 
-def _unpaired(raw: dict[str, Any]) -> list[FieldError]:
+def _unpaired(raw: dict[str, Any], model: type[BaseModel]) -> list[FieldError]:
     # Apart from the model's own checks, so that it is told beside other faults too.
-    pair = ("namespace_id", "actor_id")
-    given = [name for name in pair if raw.get(name) is not None]
-    if len(given) != 1:
+    ways = [name for name in ("actor_id", "actor_name") if name in model.model_fields]
+    given = [name for name in ways if raw.get(name) is not None]
+    if len(given) > 1:
+        return [FieldError(pointer="/actor_name", message="Must not be given beside actor_id.")]
+    if (raw.get("namespace_id") is not None) == bool(given):
         return []
-    missing = pair[1 - pair.index(given[0])]
-    return [FieldError(pointer=f"/{missing}", message=f"Required together with {given[0]}.")]
+    if given:
+        message = f"Required together with {given[0]}."
+        return [FieldError(pointer="/namespace_id", message=message)]
+    choice = "" if len(ways) == 1 else ", unless actor_name is given"
+    message = f"Required together with namespace_id{choice}."
+    return [FieldError(pointer="/actor_id", message=message)]
+
+
+def _twice(raw: Mapping[str, str], model: type[BaseModel]) -> list[FieldError]:
+    # The items of a multidict are all that was given; as a dict it has the first of each name.
+    named = [name for name, _ in raw.items() if name in model.model_fields]
+    return [
+        FieldError(pointer=f"query/{name}", message="Must be given once.")
+        for name in dict.fromkeys(named)
+        if named.count(name) > 1
+    ]
 
 
 def _checked(
@@ -220,6 +228,7 @@ _TOLD = {
     "string_pattern_mismatch": "Must match {pattern}.",
     "string_too_short": "Must not be empty.",
     "string_too_long": "Must be at most {max_length} characters.",
+    "told": "{message}",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,14 +44,23 @@ def session_view(
         "sampling_interval_us": session.sampling_interval_us,
         "namespace_id": session.actor.namespace_id if session.actor is not None else None,
         "actor_id": session.actor.actor_id if session.actor is not None else None,
+        "actor_name": session.actor_name,
         "labels": session.labels,
         "created_at": timestamp(session.created_at),
         "deadline_at": timestamp(session.deadline_at),
         "ended_at": timestamp(session.ended_at),
+        "retry_at": timestamp(_retry_at(session)),
         "captures": [_capture(capture, by_capture.get(capture.capture)) for capture in tried],
         "profile": _profile(stored[0]) if ready else None,
         "links": links,
     }
+
+
+def _retry_at(session: Session) -> datetime | None:
+    """When asking again can help, as far as was known at the end."""
+    if session.ended_at is None or session.retry_after_s is None:
+        return None
+    return session.ended_at + timedelta(seconds=session.retry_after_s)
 
 
 def timestamp(at: datetime | None) -> str | None:

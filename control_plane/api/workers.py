@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def list_workers(request: web.Request) -> web.Response:
     """Answer one page of the account's Workers."""
     account_id = await auth.account(request)
-    asked = schema.query(schema.PageQuery, dict(request.query))
+    asked = schema.query(schema.PageQuery, request.query)
     async with request.app[PARTS].db.read() as conn:
         found, total = await workers.page(
             conn, account_id, offset=asked.offset, limit=asked.per_page
@@ -42,7 +42,7 @@ async def list_versions(request: web.Request) -> web.Response:
     """Answer one page of a Worker's versions, newest first."""
     account_id = await auth.account(request)
     name = _worker(request)
-    asked = schema.query(schema.PageQuery, dict(request.query))
+    asked = schema.query(schema.PageQuery, request.query)
     async with request.app[PARTS].db.read() as conn:
         owner = await admission.resolve_worker(conn, account_id, name)
         found, total = await workers.versions_page(

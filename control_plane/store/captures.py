@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, func, insert, or_, select, update
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 # An agent that took no stop by then learns of it from the answer to its next report.
 _STOP_AGAIN = timedelta(seconds=3)
 _STOP_TRIED_FOR = timedelta(seconds=60)
+# Of a hold beyond its window: opening the isolate's session, starting and stopping the profiler.
+_AROUND = timedelta(milliseconds=500)
 
 
 @unique
@@ -62,6 +65,7 @@ class Capture:
     accepted_at: datetime | None
     ended_at: datetime | None
     stop: Stop | None
+    freed_at: datetime | None
 
     @property
     def live(self) -> bool:
@@ -93,6 +97,7 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
     captures.c.accepted_at,
     captures.c.ended_at,
     captures.c.stop,
+    captures.c.freed_at,
 )
 
 
@@ -126,7 +131,7 @@ async def add(conn: AsyncConnection, session: Session, chosen: Candidate) -> Cap
             datacenter=chosen.datacenter,
             address=chosen.address,
             epoch=chosen.epoch,
-            ends_at=func.now() + timedelta(milliseconds=session.duration_ms),
+            ends_at=func.now() + timedelta(milliseconds=session.duration_ms) + _AROUND,
         )
         .returning(*_COLUMNS)
     )
@@ -148,12 +153,20 @@ async def of_session(
     conn: AsyncConnection, account_id: str, session_id: str
 ) -> tuple[Capture, ...]:
     """Read a session's captures in order."""
+    return (await of_sessions(conn, account_id, (session_id,))).get(session_id, ())
+
+
+async def of_sessions(
+    conn: AsyncConnection, account_id: str, session_ids: Collection[str]
+) -> dict[str, tuple[Capture, ...]]:
+    """Read the captures of several sessions, each one's in order; none has no entry."""
     rows = await conn.execute(
         select(*_COLUMNS)
-        .where(captures.c.account_id == account_id, captures.c.session_id == session_id)
-        .order_by(captures.c.capture)
+        .where(captures.c.account_id == account_id, captures.c.session_id.in_(session_ids))
+        .order_by(captures.c.session_id, captures.c.capture)
     )
-    return tuple(_capture(row) for row in rows.mappings())
+    found = (_capture(row) for row in rows.mappings())
+    return {session: tuple(own) for session, own in groupby(found, lambda c: c.session_id)}
 
 
 async def read(conn: AsyncConnection, session: Session, capture: int) -> Capture | None:
@@ -203,7 +216,7 @@ async def move(
     if event is CaptureEvent.ACCEPTED:
         values["accepted_at"] = func.now()
         if window_ms is not None:
-            values["ends_at"] = func.now() + timedelta(milliseconds=window_ms)
+            values["ends_at"] = func.now() + timedelta(milliseconds=window_ms) + _AROUND
     if state not in LIVE_CAPTURE_STATES:
         values["ended_at"] = func.now()
     changed = await conn.execute(
@@ -229,12 +242,22 @@ async def move(
     return _capture(row)
 
 
-async def heard(conn: AsyncConnection, capture: Capture, *, sampled_ms: int) -> None:
-    """Note that a live capture goes on. No history: progress is not a change of state."""
+async def heard(
+    conn: AsyncConnection, capture: Capture, *, sampled_ms: int = 0, freed: bool = False
+) -> None:
+    """Note that a live capture goes on. No history: progress is not a change of state.
+
+    Args:
+        freed: it holds its isolate no more; others may be sent there.
+    """
+    values: dict[str, Any] = {
+        "heard_at": func.now(),
+        "sampled_ms": func.greatest(captures.c.sampled_ms, sampled_ms),
+    }
+    if freed:
+        values["freed_at"] = func.coalesce(captures.c.freed_at, func.now())
     await conn.execute(
-        update(captures)
-        .where(*_is(capture), captures.c.ended_at.is_(None))
-        .values(heard_at=func.now(), sampled_ms=func.greatest(captures.c.sampled_ms, sampled_ms))
+        update(captures).where(*_is(capture), captures.c.ended_at.is_(None)).values(**values)
     )
 
 
@@ -311,22 +334,25 @@ async def unheard(
     return tuple(CaptureKey(session_id=row.session_id, capture=row.capture) for row in rows)
 
 
-async def in_the_way(
-    conn: AsyncConnection, capture: Capture, isolate_id: str
-) -> tuple[CaptureKey, ...]:
-    """Return live captures of an isolate its agent has just given to another one."""
-    rows = await conn.execute(
-        select(captures.c.session_id, captures.c.capture).where(
+async def free_for(conn: AsyncConnection, capture: Capture, isolate_id: str) -> None:
+    """Note that whatever else held the isolate does so no more: its agent has given it away.
+
+    What it sampled may still come; when nothing is heard of it, the sweep gives it up.
+    """
+    await conn.execute(
+        update(captures)
+        .where(
             captures.c.metal_id == capture.metal_id,
             captures.c.isolate_id == isolate_id,
             captures.c.ended_at.is_(None),
+            captures.c.freed_at.is_(None),
             or_(
                 captures.c.session_id != capture.session_id,
                 captures.c.capture != capture.capture,
             ),
         )
+        .values(freed_at=func.now())
     )
-    return tuple(CaptureKey(session_id=row.session_id, capture=row.capture) for row in rows)
 
 
 async def order_stop(conn: AsyncConnection, capture: Capture, stop: Stop) -> None:

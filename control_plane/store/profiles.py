@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select
@@ -12,6 +13,7 @@ from contract.messages import CaptureState, SliceHolds
 from control_plane.store.tables import captures, profiles
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import datetime
 
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -77,6 +79,13 @@ async def of_session(
     conn: AsyncConnection, account_id: str, session_id: str
 ) -> tuple[StoredProfile, ...]:
     """Read a session's profiles, those of its ended-well captures first, each group in order."""
+    return (await of_sessions(conn, account_id, (session_id,))).get(session_id, ())
+
+
+async def of_sessions(
+    conn: AsyncConnection, account_id: str, session_ids: Collection[str]
+) -> dict[str, tuple[StoredProfile, ...]]:
+    """Read the profiles of several sessions, in the order of ``of_session``; none has no entry."""
     joined = profiles.join(
         captures,
         (captures.c.account_id == profiles.c.account_id)
@@ -102,16 +111,18 @@ async def of_session(
             captures.c.version_id,
         )
         .select_from(joined)
-        .where(profiles.c.account_id == account_id, profiles.c.session_id == session_id)
+        .where(profiles.c.account_id == account_id, profiles.c.session_id.in_(session_ids))
         # A late upload of a capture given up is attached; it is not the session's profile.
-        .order_by(captures.c.state != CaptureState.UPLOADED, profiles.c.capture)
+        .order_by(
+            profiles.c.session_id, captures.c.state != CaptureState.UPLOADED, profiles.c.capture
+        )
     )
     found = []
     for row in rows.mappings():
         values = dict(row)
         values["slices"] = tuple(SliceHolds(**s) for s in values["slices"])
         found.append(StoredProfile(**values))
-    return tuple(found)
+    return {session: tuple(own) for session, own in groupby(found, lambda p: p.session_id)}
 
 
 async def of_capture(

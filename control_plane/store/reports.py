@@ -21,14 +21,10 @@ async def accept(
 ) -> None:
     """Take in that the agent holds an isolate for the capture.
 
-    An agent that gave the isolate to this capture no longer runs another one in it, whatever is
+    An agent that gave the isolate to this capture no longer samples another one in it, whatever is
     written here. A session that ended meanwhile has its capture stopped.
     """
-    for key in await captures.in_the_way(conn, capture, isolate_id):
-        other = await sessions.lock(conn, key.session_id)
-        old = await captures.read(conn, other, key.capture) if other is not None else None
-        if other is not None and old is not None:
-            await end(conn, other, old, CaptureEvent.LOST, Reason.CAPTURE_LOST, "forgotten")
+    await captures.free_for(conn, capture, isolate_id)
     await captures.move(
         conn,
         capture,
@@ -84,7 +80,7 @@ async def take_in(
         case CaptureState.STOPPED:
             if capture.live and capture.stop is Stop.KEEP and report.sampled_ms > 0:
                 # What was sampled so far is on its way.
-                await captures.heard(conn, capture, sampled_ms=report.sampled_ms)
+                await captures.heard(conn, capture, sampled_ms=report.sampled_ms, freed=True)
                 await sessions.move(conn, session, SessionEvent.SAMPLED)
             else:
                 await _ended(conn, session, capture, report, CaptureEvent.STOPPED)
@@ -105,7 +101,7 @@ async def _goes_on(
         await accept(conn, session, capture, report.isolate_id)
     elif capture.live and report.sampled_ms >= session.duration_ms:
         await sessions.move(conn, session, SessionEvent.SAMPLED)
-    await captures.heard(conn, capture, sampled_ms=report.sampled_ms)
+    await captures.heard(conn, capture, sampled_ms=report.sampled_ms, freed=report.freed)
 
 
 async def _ended(

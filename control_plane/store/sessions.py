@@ -32,7 +32,8 @@ class Session:
         origin: ``sync`` (its caller waits) or ``api`` (asked for by id).
         reason, message, retry_after_s: how it ended, when it did not end well.
         captures: ordered so far, failed ones included.
-        remaining_ms: from the read to the deadline, in database time.
+        actor_name: what the actor was asked for by, when not by its id.
+        read_at: when all this was so, in database time.
     """
 
     account_id: str
@@ -46,6 +47,7 @@ class Session:
     duration_ms: int
     sampling_interval_us: int
     actor: Actor | None
+    actor_name: str | None = None
     isolates: int
     labels: dict[str, str] = field(default_factory=dict)
     reason: Reason | None = None
@@ -55,7 +57,12 @@ class Session:
     created_at: datetime
     deadline_at: datetime
     ended_at: datetime | None = None
-    remaining_ms: int
+    read_at: datetime
+
+    @property
+    def remaining_ms(self) -> int:
+        """From the read to the deadline."""
+        return int((self.deadline_at - self.read_at).total_seconds() * 1000)
 
     @property
     def live(self) -> bool:
@@ -77,16 +84,17 @@ class Wanted:
     duration_ms: int
     sampling_interval_us: int
     actor: Actor | None
+    actor_name: str | None = None
     labels: dict[str, str]
     lifetime_ms: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Which sessions a list shows; None does not restrict. ``worker_id`` and the rest are exact."""
+    """Which sessions a list shows; None does not restrict. All but ``version_prefix`` are exact."""
 
     worker_id: str | None = None
-    version_id: str | None = None
+    version_prefix: str | None = None
     profile_type: ProfileType | None = None
     state: SessionState | None = None
     origin: str | None = None
@@ -107,6 +115,7 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
     sessions.c.sampling_interval_us,
     sessions.c.namespace_id,
     sessions.c.actor_id,
+    sessions.c.actor_name,
     sessions.c.isolates,
     sessions.c.labels,
     sessions.c.reason,
@@ -125,14 +134,13 @@ _NO_LEASE: dict[str, None] = {"lease_owner": None, "lease_until": None}
 def _session(row: RowMapping) -> Session:
     values = dict(row)
     namespace_id, actor_id = values.pop("namespace_id"), values.pop("actor_id")
-    left: timedelta = values["deadline_at"] - values.pop("read_at")
     values["actor"] = (
         Actor(namespace_id=namespace_id, actor_id=actor_id) if namespace_id is not None else None
     )
     values["state"] = SessionState(values["state"])
     values["profile_type"] = ProfileType(values["profile_type"])
     values["reason"] = Reason(values["reason"]) if values["reason"] is not None else None
-    return Session(remaining_ms=int(left.total_seconds() * 1000), **values)
+    return Session(**values)
 
 
 async def add(conn: AsyncConnection, wanted: Wanted) -> Session:
@@ -153,6 +161,7 @@ async def add(conn: AsyncConnection, wanted: Wanted) -> Session:
             sampling_interval_us=wanted.sampling_interval_us,
             namespace_id=actor.namespace_id if actor else None,
             actor_id=actor.actor_id if actor else None,
+            actor_name=wanted.actor_name,
             labels=wanted.labels,
             deadline_at=func.now() + timedelta(milliseconds=wanted.lifetime_ms),
             order_due_at=func.now(),
@@ -208,13 +217,14 @@ async def page(
     """
     exact = {
         sessions.c.worker_id: only.worker_id,
-        sessions.c.version_id: only.version_id,
         sessions.c.profile_type: only.profile_type,
         sessions.c.state: only.state,
         sessions.c.origin: only.origin,
     }
     query = select(*_COLUMNS).where(sessions.c.account_id == account_id)
     query = query.where(*(column == value for column, value in exact.items() if value is not None))
+    if only.version_prefix is not None:
+        query = query.where(sessions.c.version_id.startswith(only.version_prefix, autoescape=True))
     if only.since is not None:
         query = query.where(sessions.c.created_at >= only.since)
     if only.until is not None:
@@ -357,6 +367,15 @@ async def make_due(conn: AsyncConnection, session: Session) -> None:
         .where(*_is(session), sessions.c.ended_at.is_(None))
         .values(order_due_at=func.now(), **_NO_LEASE)
         .returning(func.pg_notify(CHANNEL, DISPATCH))
+    )
+
+
+async def look_again(conn: AsyncConnection, session: Session, *, in_ms: int) -> None:
+    """Have dispatch look at a live session after a while: what it needs is not known yet."""
+    await conn.execute(
+        update(sessions)
+        .where(*_is(session), sessions.c.ended_at.is_(None))
+        .values(order_due_at=func.now() + timedelta(milliseconds=in_ms), **_NO_LEASE)
     )
 
 

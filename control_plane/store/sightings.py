@@ -11,6 +11,7 @@ from control_plane.placement import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -69,14 +70,17 @@ _CANDIDATES = text(
            (extract(epoch FROM now() - s.ran_at) * 1000)::bigint AS idle_ms,
            (extract(epoch FROM now() - r.reported_at) * 1000)::bigint AS silent_ms,
            coalesce(live.here, 0) AS live_here, coalesce(live.on_metal, 0) AS live_on_metal,
-           (extract(epoch FROM live.first_end - now()) * 1000)::bigint AS ends_in_ms
+           (extract(epoch FROM live.end_here - now()) * 1000)::bigint AS ends_in_ms,
+           (extract(epoch FROM live.end_on_metal - now()) * 1000)::bigint AS metal_ends_in_ms
     FROM sightings s
     JOIN metals m ON m.metal_id = s.metal_id
     LEFT JOIN metal_reports r ON r.metal_id = s.metal_id
     LEFT JOIN LATERAL (
         SELECT count(*) AS on_metal, count(*) FILTER (WHERE c.version_id = s.version_id) AS here,
-               min(c.ends_at) AS first_end
-        FROM captures c WHERE c.metal_id = s.metal_id AND c.ended_at IS NULL
+               min(c.ends_at) FILTER (WHERE c.version_id = s.version_id) AS end_here,
+               min(c.ends_at) AS end_on_metal
+        FROM captures c
+        WHERE c.metal_id = s.metal_id AND c.ended_at IS NULL AND c.freed_at IS NULL
     ) live ON true
     WHERE s.version_id = :version_id AND s.account_id = :account_id AND s.worker_id = :worker_id
       AND (CAST(:only_metal AS text) IS NULL OR s.metal_id = :only_metal)
@@ -84,7 +88,7 @@ _CANDIDATES = text(
 )
 _ACTOR = text(
     """
-    SELECT metal_id, version_id, worker_id,
+    SELECT metal_id, version_id, worker_id, ran_at,
            (extract(epoch FROM now() - ran_at) * 1000)::bigint AS idle_ms
     FROM actor_sightings
     WHERE namespace_id = :namespace_id AND actor_id = :actor_id AND account_id = :account_id
@@ -109,11 +113,12 @@ _FORGET = (
 
 @dataclass(frozen=True, kw_only=True)
 class ActorSeen:
-    """Where an actor ran last, as which version, and how long ago."""
+    """Where an actor ran last, as which version, when, and how long ago that is."""
 
     metal_id: str
     worker_id: str
     version_id: str
+    ran_at: datetime
     idle_ms: int
 
 

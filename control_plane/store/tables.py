@@ -115,6 +115,8 @@ namespaces = Table(
     Column("worker_id", Text, nullable=False),
     Column("class_name", Text, nullable=False),
     _at("created_at", now=True),
+    # What the runtime knows it by; empty until an agent tells.
+    Column("unique_key", Text, nullable=False, server_default=text("''")),
     PrimaryKeyConstraint("account_id", "namespace_id", name="namespaces_pkey"),
     ForeignKeyConstraint(
         ["account_id", "worker_id"],
@@ -153,6 +155,8 @@ sessions = Table(
     _at("order_due_at", nullable=True),
     Column("lease_owner", Text),
     _at("lease_until", nullable=True),
+    # As its caller named it; the id was derived from it.
+    Column("actor_name", Text),
     PrimaryKeyConstraint("account_id", "session_id", name="sessions_pkey"),
     ForeignKeyConstraint(["account_id"], ["accounts.account_id"], name="sessions_account_fkey"),
     CheckConstraint(_one_of("state", SessionState), name="sessions_state"),
@@ -170,6 +174,13 @@ sessions = Table(
     Index(
         "sessions_newest",
         "account_id",
+        text("created_at DESC"),
+        text("session_id DESC"),
+    ),
+    Index(
+        "sessions_newest_of_worker",
+        "account_id",
+        "worker_id",
         text("created_at DESC"),
         text("session_id DESC"),
     ),
@@ -204,6 +215,8 @@ captures = Table(
     # What is to be told to the agent: end it and keep, or end it and drop.
     Column("stop", Text),
     _at("stop_due_at", nullable=True),
+    # Its isolate is free again, though its profile may still be on its way.
+    _at("freed_at", nullable=True),
     PrimaryKeyConstraint("account_id", "session_id", "capture", name="captures_pkey"),
     ForeignKeyConstraint(
         ["account_id", "session_id"],
@@ -220,10 +233,34 @@ captures = Table(
         "metal_id",
         "isolate_id",
         unique=True,
-        postgresql_where=text("ended_at IS NULL AND isolate_id IS NOT NULL"),
+        postgresql_where=text("ended_at IS NULL AND freed_at IS NULL AND isolate_id IS NOT NULL"),
     ),
     Index("captures_live", "metal_id", postgresql_where=text("ended_at IS NULL")),
     Index("captures_to_stop", "stop_due_at", postgresql_where=text("stop_due_at IS NOT NULL")),
+)
+
+# One row per key for as long as it is remembered: what was asked with it, and what came of it.
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("account_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    # SHA-256 of the body, however it was spaced and ordered.
+    Column("body", LargeBinary, nullable=False),
+    Column("session_id", Text, nullable=False),
+    _at("expires_at"),
+    PrimaryKeyConstraint("account_id", "key", name="idempotency_keys_pkey"),
+    # The key is taken before its session is made, so that only one of two callers makes one.
+    ForeignKeyConstraint(
+        ["account_id", "session_id"],
+        ["sessions.account_id", "sessions.session_id"],
+        name="idempotency_keys_session_fkey",
+        ondelete="CASCADE",
+        deferrable=True,
+        initially="DEFERRED",
+    ),
+    Index("idempotency_keys_by_session", "account_id", "session_id"),
+    Index("idempotency_keys_expire", "expires_at"),
 )
 
 history = Table(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from contract.messages import Sighting
+    from contract.messages import NamespaceRef, Sighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,16 @@ class Version:
     version_id: str
     number: int
     created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Namespace:
+    """A Durable Object namespace. ``unique_key`` is empty until an agent tells it."""
+
+    namespace_id: str
+    worker_id: str
+    class_name: str
+    unique_key: str
 
 
 _WORKER = (
@@ -122,36 +132,50 @@ async def versions_by_prefix(
     return tuple(Version(**row) for row in rows.mappings())
 
 
-async def owner_of_namespace(
-    conn: AsyncConnection, account_id: str, namespace_id: str
-) -> str | None:
-    """Return the id of the Worker that owns a Durable Object namespace."""
-    return await conn.scalar(
-        select(namespaces.c.worker_id).where(
-            namespaces.c.account_id == account_id, namespaces.c.namespace_id == namespace_id
-        )
+async def namespace(conn: AsyncConnection, account_id: str, namespace_id: str) -> Namespace | None:
+    """Find a Durable Object namespace of the account."""
+    rows = await conn.execute(
+        select(
+            namespaces.c.namespace_id,
+            namespaces.c.worker_id,
+            namespaces.c.class_name,
+            namespaces.c.unique_key,
+        ).where(namespaces.c.account_id == account_id, namespaces.c.namespace_id == namespace_id)
     )
+    row = rows.mappings().one_or_none()
+    return Namespace(**row) if row is not None else None
 
 
 async def register(conn: AsyncConnection, sightings: Sequence[Sighting]) -> None:
     """Register what agents saw before anybody uploaded it: Worker, version, namespaces.
 
-    Registering twice changes nothing. Accounts must exist.
+    Registering twice changes nothing. A unique key told later is taken over. Accounts must exist.
     """
     for seen in sorted(sightings, key=lambda s: (s.account_id, s.worker_id)):
         await _register_worker(conn, seen)
         await _register_version(conn, seen)
         for ref in sorted(seen.namespaces, key=lambda n: n.namespace_id):
-            await conn.execute(
-                insert(namespaces)
-                .values(
-                    account_id=seen.account_id,
-                    namespace_id=ref.namespace_id,
-                    worker_id=seen.worker_id,
-                    class_name=ref.class_name,
-                )
-                .on_conflict_do_nothing()
-            )
+            await _register_namespace(conn, seen, ref)
+
+
+async def _register_namespace(conn: AsyncConnection, seen: Sighting, ref: NamespaceRef) -> None:
+    statement = insert(namespaces).values(
+        account_id=seen.account_id,
+        namespace_id=ref.namespace_id,
+        worker_id=seen.worker_id,
+        class_name=ref.class_name,
+        unique_key=ref.unique_key,
+    )
+    new = statement.excluded
+    await conn.execute(
+        statement.on_conflict_do_update(
+            index_elements=["account_id", "namespace_id"],
+            set_={"unique_key": new.unique_key},
+            where=(namespaces.c.worker_id == new.worker_id)
+            & (new.unique_key != "")
+            & (namespaces.c.unique_key != new.unique_key),
+        )
+    )
 
 
 async def _register_worker(conn: AsyncConnection, seen: Sighting) -> None:

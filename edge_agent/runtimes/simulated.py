@@ -143,6 +143,7 @@ class SimulatedRuntime:
             worker_name=config.worker_name,
             version_id=config.version_id,
             namespaces=dict(config.namespaces),
+            unique_keys=dict(config.unique_keys),
         )
 
 

@@ -39,7 +39,11 @@ def _isolate(place: Place) -> list[str]:
     for namespace in worker.namespaces:
         lines += _table(
             "[[runtime.isolate.namespace]]",
-            {"id": namespace.namespace_id, "class": namespace.class_name},
+            {
+                "id": namespace.namespace_id,
+                "class": namespace.class_name,
+                "unique_key": namespace.unique_key,
+            },
         )
     return lines
 

@@ -37,7 +37,7 @@ def _modules(place: Place, folder: Path, data_dir: Path) -> str:
 
 
 def _namespace(namespace: Namespace) -> str:
-    return f"(className = {text(namespace.class_name)}, uniqueKey = {text(namespace.namespace_id)})"
+    return f"(className = {text(namespace.class_name)}, uniqueKey = {text(namespace.unique_key)})"
 
 
 def _binding(namespace: Namespace) -> str:

@@ -15,9 +15,10 @@ class Account:
 
 @dataclass(frozen=True, kw_only=True)
 class Namespace:
-    """A Durable Object namespace. Its id doubles as the runtime's unique key for it."""
+    """A Durable Object namespace. ``unique_key``: what the runtime knows it by."""
 
     namespace_id: str
+    unique_key: str
     class_name: str
     binding: str
 
@@ -194,6 +195,7 @@ COUNTER = Worker(
     namespaces=(
         Namespace(
             namespace_id="b002de351c8e1487701f89eed7ae07ad",
+            unique_key="counter-Counter",
             class_name="Counter",
             binding="COUNTERS",
         ),

@@ -27,7 +27,7 @@ from contract.messages import (
 )
 from control_plane import admission
 from control_plane.api import app as api
-from control_plane.api.parts import Parts
+from control_plane.api.parts import PARTS, Parts
 from control_plane.blobs import Blobs
 from control_plane.dispatch import Dispatch
 from control_plane.intake import Intake
@@ -222,6 +222,17 @@ class Scene:
     def metal(self) -> ScriptedMetal:
         return self.metals[0]
 
+    @contextlib.asynccontextmanager
+    async def replica(self) -> AsyncIterator[Scene]:
+        """Run another replica of the account API: its own pool and notices, the same database."""
+        async with contextlib.AsyncExitStack() as stack:
+            db = await stack.enter_async_context(Database.open(self.db.url))
+            notices = await stack.enter_async_context(Notices.open(db))
+            parts = replace(self.app[PARTS], db=db, notices=notices)
+            app, runner = await serve(stack, parts)
+            base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            yield replace(self, db=db, notices=notices, base=base, app=app, runner=runner)
+
     async def add_metal(self, metal_id: str = "ams1-m1") -> ScriptedMetal:
         metal = ScriptedMetal(metal_id, self.gateway_address)
         await metal.start()
@@ -274,6 +285,17 @@ class Scene:
                 await watch.wait(5)
 
 
+async def serve(
+    stack: contextlib.AsyncExitStack, parts: Parts
+) -> tuple[web.Application, web.AppRunner]:
+    app = api.make_app(parts, drain_s=0)
+    runner = api.make_runner(app, drain_s=0)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    return app, runner
+
+
 @contextlib.asynccontextmanager
 async def edge_scene(
     database_url: str, *, metals: int = 1, **settings: Any
@@ -292,11 +314,7 @@ async def edge_scene(
         await stack.enter_async_context(running(dispatch.run()))
         await stack.enter_async_context(running(Sweep(db, configured).run()))
         parts = Parts(db=db, notices=notices, blobs=blobs, settings=configured)
-        app = api.make_app(parts, drain_s=0)
-        runner = api.make_runner(app, drain_s=0)
-        await runner.setup()
-        stack.push_async_callback(runner.cleanup)
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        app, runner = await serve(stack, parts)
         http = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
         scene = Scene(
             db=db,

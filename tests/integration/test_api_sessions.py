@@ -11,7 +11,7 @@ import pytest
 
 from pprof import codec
 from tests.integration.edge_scene import Scene, edge_scene
-from tests.integration.planes import ACCOUNT, VERSION, WORKER
+from tests.integration.planes import ACCOUNT, OTHER_ACCOUNT, VERSION, WORKER, sighting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -184,3 +184,38 @@ async def test_list_filters(scene: Scene) -> None:
         answer = await scene.call("GET", f"profile-sessions?{query}")
         assert [session["id"] for session in answer.body["result"]] == expected, query
     assert (await scene.call("GET", "profile-sessions?worker=none")).error[:2] == (404, 10007)
+
+
+async def test_every_filter_narrows_the_list(scene: Scene) -> None:
+    other = "22222222-2222-4222-8222-222222222222"
+    await scene.metal.sight(sighting(), sighting(version_id=other))
+    cpu = await ready(scene, version=VERSION)
+    heap = await ready(scene, version=other, profile_type="heap")
+    assert (await scene.profile()).status == 200
+    listed = (await scene.call("GET", "profile-sessions")).body["result"]
+    waited = listed[0]["id"]
+    assert [one["id"] for one in listed] == [waited, heap["id"], cpu["id"]]
+    rows = [
+        ("version=latest&worker=replacer", [heap["id"]]),
+        (f"version={other}", [heap["id"]]),
+        (f"version={VERSION[:8]}", [waited, cpu["id"]]),
+        ("version=33333333", []),
+        ("profile_type=heap", [heap["id"]]),
+        ("origin=sync", [waited]),
+        ("origin=api", [heap["id"], cpu["id"]]),
+        (f"since={heap['created_at']}", [waited, heap["id"]]),
+        (f"until={heap['created_at']}", [cpu["id"]]),
+        (f"since={heap['created_at']}&until={listed[0]['created_at']}", [heap["id"]]),
+        (f"origin=api&version={VERSION}&state=ready&profile_type=cpu", [cpu["id"]]),
+    ]
+    for query, expected in rows:
+        answer = await scene.call("GET", f"profile-sessions?{query}")
+        assert [session["id"] for session in answer.body["result"]] == expected, query
+        # What a list shows of a session is what the session shows of itself.
+        for session in answer.body["result"]:
+            shown = await scene.call("GET", f"profile-sessions/{session['id']}")
+            assert shown.body["result"] == session
+    theirs = await scene.call(
+        "GET", "profile-sessions", account=OTHER_ACCOUNT, token=scene.other_token
+    )
+    assert theirs.body["result"] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contract.faults import Reason
 from contract.messages import CaptureState
 from control_plane.session import SessionState
-from tests.integration.planes import plane, report, told
+from tests.integration.planes import manifest, plane, profile_bytes, report, told
 
 AGO = "now() - interval '1 s'"
 
@@ -79,7 +79,8 @@ async def test_a_stop_nobody_took_comes_again_and_ends_after_a_while(database_ur
         assert capture.live
 
 
-async def test_an_isolate_given_to_another_capture_ends_the_first(database_url: str) -> None:
+async def test_an_isolate_given_to_another_capture_is_free_of_the_first(database_url: str) -> None:
+    """The first one's profile may be on its way, and is no less its session's."""
     async with plane(database_url) as p:
         first, capture = await p.sampling()
         await p.execute("UPDATE sightings SET isolates = 2, free_isolates = 2")
@@ -87,8 +88,16 @@ async def test_an_isolate_given_to_another_capture_ends_the_first(database_url: 
         await p.dispatch()._order()
         (other,) = await p.captures(second.session_id)
         await p.intake.captured(told(other, CaptureState.SAMPLING, isolate_id=capture.isolate_id))
-        assert (await p.captures(first.session_id))[0].state is CaptureState.LOST
+        (capture,) = await p.captures(first.session_id)
+        assert capture.live
+        assert capture.freed_at is not None
         assert (await p.captures(second.session_id))[0].state is CaptureState.SAMPLING
+        data = profile_bytes()
+        upload = await p.intake.open_upload(manifest(capture, data))
+        await upload.write(0, data)
+        await upload.finish()
+        assert (await p.session(first.session_id)).state is SessionState.READY
+        assert (await p.session(second.session_id)).state is SessionState.CAPTURING
 
 
 async def test_old_sightings_are_forgotten(database_url: str) -> None:

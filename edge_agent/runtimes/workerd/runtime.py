@@ -145,6 +145,7 @@ class WorkerdRuntime:
             worker_name=isolate.worker_name,
             version_id=isolate.version_id,
             namespaces=dict(isolate.namespaces),
+            unique_keys=dict(isolate.unique_keys),
         )
 
     async def _changed(self, target: Target) -> bool:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.edge.v1 import edge_pb2 as protos_dot_edge_dot_v1_dot_edge__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fprotos/control/v1/gateway.proto\x12\x12isoprof.control.v1\x1a\x19protos/edge/v1/edge.proto\"c\n\x05Metal\x12\x10\n\x08metal_id\x18\x01 \x01(\t\x12\x12\n\ndatacenter\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x14\n\x0cmax_captures\x18\x05 \x01(\r\"8\n\x0cNamespaceRef\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\t\x12\x12\n\nclass_name\x18\x02 \x01(\t\"\x90\x02\n\x08Sighting\x12\x12\n\naccount_id\x18\x01 \x01(\t\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x13\n\x0bworker_name\x18\x03 \x01(\t\x12\x12\n\nversion_id\x18\x04 \x01(\t\x12\x12\n\nexecutions\x18\x05 \x01(\x04\x12\x14\n\x07idle_ms\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12\x10\n\x08isolates\x18\x07 \x01(\r\x12\x15\n\rfree_isolates\x18\x08 \x01(\r\x12\x0e\n\x06shared\x18\t \x01(\x08\x12\x0f\n\x07held_ms\x18\n \x01(\r\x12\x34\n\nnamespaces\x18\x0b \x03(\x0b\x32 .isoprof.control.v1.NamespaceRefB\n\n\x08_idle_ms\"\x82\x01\n\rActorSighting\x12%\n\x05\x61\x63tor\x18\x01 \x01(\x0b\x32\x16.isoprof.edge.v1.Actor\x12\x12\n\naccount_id\x18\x02 \x01(\t\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x12\n\nversion_id\x18\x04 \x01(\t\x12\x0f\n\x07idle_ms\x18\x05 \x01(\x04\"\xde\x01\n\rReportRequest\x12(\n\x05metal\x18\x01 \x01(\x0b\x32\x19.isoprof.control.v1.Metal\x12\x10\n\x08snapshot\x18\x02 \x01(\x08\x12/\n\tsightings\x18\x03 \x03(\x0b\x32\x1c.isoprof.control.v1.Sighting\x12\x31\n\x06\x61\x63tors\x18\x04 \x03(\x0b\x32!.isoprof.control.v1.ActorSighting\x12-\n\x08\x63\x61ptures\x18\x05 \x03(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\"T\n\x0eReportResponse\x12\x17\n\x0fsnapshot_wanted\x18\x01 \x01(\x08\x12)\n\x04stop\x18\x02 \x03(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\"F\n\x14ReportCaptureRequest\x12.\n\x06report\x18\x01 \x01(\x0b\x32\x1e.isoprof.edge.v1.CaptureReport\"\x17\n\x15ReportCaptureResponse\"M\n\x11ShowUploadRequest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x0e\n\x06sha256\x18\x02 \x01(\t\"*\n\x12ShowUploadResponse\x12\x14\n\x0coffset_bytes\x18\x01 \x01(\x04\"}\n\nSliceHolds\x12\x15\n\rstart_hold_us\x18\x01 \x01(\x04\x12\x14\n\x0cstop_hold_us\x18\x02 \x01(\x04\x12\x0e\n\x06gap_us\x18\x03 \x01(\x04\x12\x12\n\nsampled_us\x18\x04 \x01(\x04\x12\x0f\n\x07samples\x18\x05 \x01(\r\x12\r\n\x05nodes\x18\x06 \x01(\r\"\xeb\x01\n\x0eUploadManifest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x10\n\x08metal_id\x18\x02 \x01(\t\x12\x12\n\nisolate_id\x18\x03 \x01(\t\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\x12\x0f\n\x07samples\x18\x06 \x01(\x04\x12\x11\n\twindow_ms\x18\x07 \x01(\r\x12.\n\x06slices\x18\x08 \x03(\x0b\x32\x1e.isoprof.control.v1.SliceHolds\x12\x11\n\ttruncated\x18\t \x01(\t\"+\n\x05\x43hunk\x12\x14\n\x0coffset_bytes\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"{\n\rUploadRequest\x12\x36\n\x08manifest\x18\x01 \x01(\x0b\x32\".isoprof.control.v1.UploadManifestH\x00\x12*\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x19.isoprof.control.v1.ChunkH\x00\x42\x06\n\x04part\"N\n\x0eUploadResponse\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x32\xf0\x02\n\x07Gateway\x12O\n\x06Report\x12!.isoprof.control.v1.ReportRequest\x1a\".isoprof.control.v1.ReportResponse\x12\x64\n\rReportCapture\x12(.isoprof.control.v1.ReportCaptureRequest\x1a).isoprof.control.v1.ReportCaptureResponse\x12[\n\nShowUpload\x12%.isoprof.control.v1.ShowUploadRequest\x1a&.isoprof.control.v1.ShowUploadResponse\x12Q\n\x06Upload\x12!.isoprof.control.v1.UploadRequest\x1a\".isoprof.control.v1.UploadResponse(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fprotos/control/v1/gateway.proto\x12\x12isoprof.control.v1\x1a\x19protos/edge/v1/edge.proto\"c\n\x05Metal\x12\x10\n\x08metal_id\x18\x01 \x01(\t\x12\x12\n\ndatacenter\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x14\n\x0cmax_captures\x18\x05 \x01(\r\"L\n\x0cNamespaceRef\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\t\x12\x12\n\nclass_name\x18\x02 \x01(\t\x12\x12\n\nunique_key\x18\x03 \x01(\t\"\x90\x02\n\x08Sighting\x12\x12\n\naccount_id\x18\x01 \x01(\t\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x13\n\x0bworker_name\x18\x03 \x01(\t\x12\x12\n\nversion_id\x18\x04 \x01(\t\x12\x12\n\nexecutions\x18\x05 \x01(\x04\x12\x14\n\x07idle_ms\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12\x10\n\x08isolates\x18\x07 \x01(\r\x12\x15\n\rfree_isolates\x18\x08 \x01(\r\x12\x0e\n\x06shared\x18\t \x01(\x08\x12\x0f\n\x07held_ms\x18\n \x01(\r\x12\x34\n\nnamespaces\x18\x0b \x03(\x0b\x32 .isoprof.control.v1.NamespaceRefB\n\n\x08_idle_ms\"\x82\x01\n\rActorSighting\x12%\n\x05\x61\x63tor\x18\x01 \x01(\x0b\x32\x16.isoprof.edge.v1.Actor\x12\x12\n\naccount_id\x18\x02 \x01(\t\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x12\n\nversion_id\x18\x04 \x01(\t\x12\x0f\n\x07idle_ms\x18\x05 \x01(\x04\"\xde\x01\n\rReportRequest\x12(\n\x05metal\x18\x01 \x01(\x0b\x32\x19.isoprof.control.v1.Metal\x12\x10\n\x08snapshot\x18\x02 \x01(\x08\x12/\n\tsightings\x18\x03 \x03(\x0b\x32\x1c.isoprof.control.v1.Sighting\x12\x31\n\x06\x61\x63tors\x18\x04 \x03(\x0b\x32!.isoprof.control.v1.ActorSighting\x12-\n\x08\x63\x61ptures\x18\x05 \x03(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\"T\n\x0eReportResponse\x12\x17\n\x0fsnapshot_wanted\x18\x01 \x01(\x08\x12)\n\x04stop\x18\x02 \x03(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\"F\n\x14ReportCaptureRequest\x12.\n\x06report\x18\x01 \x01(\x0b\x32\x1e.isoprof.edge.v1.CaptureReport\"\x17\n\x15ReportCaptureResponse\"M\n\x11ShowUploadRequest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x0e\n\x06sha256\x18\x02 \x01(\t\"*\n\x12ShowUploadResponse\x12\x14\n\x0coffset_bytes\x18\x01 \x01(\x04\"}\n\nSliceHolds\x12\x15\n\rstart_hold_us\x18\x01 \x01(\x04\x12\x14\n\x0cstop_hold_us\x18\x02 \x01(\x04\x12\x0e\n\x06gap_us\x18\x03 \x01(\x04\x12\x12\n\nsampled_us\x18\x04 \x01(\x04\x12\x0f\n\x07samples\x18\x05 \x01(\r\x12\r\n\x05nodes\x18\x06 \x01(\r\"\xeb\x01\n\x0eUploadManifest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x10\n\x08metal_id\x18\x02 \x01(\t\x12\x12\n\nisolate_id\x18\x03 \x01(\t\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\x12\x0f\n\x07samples\x18\x06 \x01(\x04\x12\x11\n\twindow_ms\x18\x07 \x01(\r\x12.\n\x06slices\x18\x08 \x03(\x0b\x32\x1e.isoprof.control.v1.SliceHolds\x12\x11\n\ttruncated\x18\t \x01(\t\"+\n\x05\x43hunk\x12\x14\n\x0coffset_bytes\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"{\n\rUploadRequest\x12\x36\n\x08manifest\x18\x01 \x01(\x0b\x32\".isoprof.control.v1.UploadManifestH\x00\x12*\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x19.isoprof.control.v1.ChunkH\x00\x42\x06\n\x04part\"N\n\x0eUploadResponse\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x32\xf0\x02\n\x07Gateway\x12O\n\x06Report\x12!.isoprof.control.v1.ReportRequest\x1a\".isoprof.control.v1.ReportResponse\x12\x64\n\rReportCapture\x12(.isoprof.control.v1.ReportCaptureRequest\x1a).isoprof.control.v1.ReportCaptureResponse\x12[\n\nShowUpload\x12%.isoprof.control.v1.ShowUploadRequest\x1a&.isoprof.control.v1.ShowUploadResponse\x12Q\n\x06Upload\x12!.isoprof.control.v1.UploadRequest\x1a\".isoprof.control.v1.UploadResponse(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,33 +35,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_METAL']._serialized_start=82
   _globals['_METAL']._serialized_end=181
   _globals['_NAMESPACEREF']._serialized_start=183
-  _globals['_NAMESPACEREF']._serialized_end=239
-  _globals['_SIGHTING']._serialized_start=242
-  _globals['_SIGHTING']._serialized_end=514
-  _globals['_ACTORSIGHTING']._serialized_start=517
-  _globals['_ACTORSIGHTING']._serialized_end=647
-  _globals['_REPORTREQUEST']._serialized_start=650
-  _globals['_REPORTREQUEST']._serialized_end=872
-  _globals['_REPORTRESPONSE']._serialized_start=874
-  _globals['_REPORTRESPONSE']._serialized_end=958
-  _globals['_REPORTCAPTUREREQUEST']._serialized_start=960
-  _globals['_REPORTCAPTUREREQUEST']._serialized_end=1030
-  _globals['_REPORTCAPTURERESPONSE']._serialized_start=1032
-  _globals['_REPORTCAPTURERESPONSE']._serialized_end=1055
-  _globals['_SHOWUPLOADREQUEST']._serialized_start=1057
-  _globals['_SHOWUPLOADREQUEST']._serialized_end=1134
-  _globals['_SHOWUPLOADRESPONSE']._serialized_start=1136
-  _globals['_SHOWUPLOADRESPONSE']._serialized_end=1178
-  _globals['_SLICEHOLDS']._serialized_start=1180
-  _globals['_SLICEHOLDS']._serialized_end=1305
-  _globals['_UPLOADMANIFEST']._serialized_start=1308
-  _globals['_UPLOADMANIFEST']._serialized_end=1543
-  _globals['_CHUNK']._serialized_start=1545
-  _globals['_CHUNK']._serialized_end=1588
-  _globals['_UPLOADREQUEST']._serialized_start=1590
-  _globals['_UPLOADREQUEST']._serialized_end=1713
-  _globals['_UPLOADRESPONSE']._serialized_start=1715
-  _globals['_UPLOADRESPONSE']._serialized_end=1793
-  _globals['_GATEWAY']._serialized_start=1796
-  _globals['_GATEWAY']._serialized_end=2164
+  _globals['_NAMESPACEREF']._serialized_end=259
+  _globals['_SIGHTING']._serialized_start=262
+  _globals['_SIGHTING']._serialized_end=534
+  _globals['_ACTORSIGHTING']._serialized_start=537
+  _globals['_ACTORSIGHTING']._serialized_end=667
+  _globals['_REPORTREQUEST']._serialized_start=670
+  _globals['_REPORTREQUEST']._serialized_end=892
+  _globals['_REPORTRESPONSE']._serialized_start=894
+  _globals['_REPORTRESPONSE']._serialized_end=978
+  _globals['_REPORTCAPTUREREQUEST']._serialized_start=980
+  _globals['_REPORTCAPTUREREQUEST']._serialized_end=1050
+  _globals['_REPORTCAPTURERESPONSE']._serialized_start=1052
+  _globals['_REPORTCAPTURERESPONSE']._serialized_end=1075
+  _globals['_SHOWUPLOADREQUEST']._serialized_start=1077
+  _globals['_SHOWUPLOADREQUEST']._serialized_end=1154
+  _globals['_SHOWUPLOADRESPONSE']._serialized_start=1156
+  _globals['_SHOWUPLOADRESPONSE']._serialized_end=1198
+  _globals['_SLICEHOLDS']._serialized_start=1200
+  _globals['_SLICEHOLDS']._serialized_end=1325
+  _globals['_UPLOADMANIFEST']._serialized_start=1328
+  _globals['_UPLOADMANIFEST']._serialized_end=1563
+  _globals['_CHUNK']._serialized_start=1565
+  _globals['_CHUNK']._serialized_end=1608
+  _globals['_UPLOADREQUEST']._serialized_start=1610
+  _globals['_UPLOADREQUEST']._serialized_end=1733
+  _globals['_UPLOADRESPONSE']._serialized_start=1735
+  _globals['_UPLOADRESPONSE']._serialized_end=1813
+  _globals['_GATEWAY']._serialized_start=1816
+  _globals['_GATEWAY']._serialized_end=2184
 # @@protoc_insertion_point(module_scope)

@@ -60,17 +60,21 @@ class NamespaceRef(_message.Message):
 
     NAMESPACE_ID_FIELD_NUMBER: _builtins.int
     CLASS_NAME_FIELD_NUMBER: _builtins.int
+    UNIQUE_KEY_FIELD_NUMBER: _builtins.int
     namespace_id: _builtins.str
     class_name: _builtins.str
+    unique_key: _builtins.str
+    """What the runtime knows the namespace by; empty when the agent was not told."""
     def __init__(
         self,
         *,
         namespace_id: _builtins.str = ...,
         class_name: _builtins.str = ...,
+        unique_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["class_name", b"class_name", "namespace_id", b"namespace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["class_name", b"class_name", "namespace_id", b"namespace_id", "unique_key", b"unique_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

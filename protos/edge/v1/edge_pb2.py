@@ -24,17 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protos/edge/v1/edge.proto\x12\x0fisoprof.edge.v1\"1\n\nCaptureKey\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61pture\x18\x02 \x01(\r\"/\n\x05\x41\x63tor\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\t\x12\x10\n\x08\x61\x63tor_id\x18\x02 \x01(\t\"\xac\x02\n\x13StartCaptureRequest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x12\n\naccount_id\x18\x02 \x01(\t\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x12\n\nversion_id\x18\x04 \x01(\t\x12\x32\n\x0cprofile_type\x18\x05 \x01(\x0e\x32\x1c.isoprof.edge.v1.ProfileType\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\r\x12\x1c\n\x14sampling_interval_us\x18\x07 \x01(\r\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x08 \x01(\r\x12*\n\x05\x61\x63tor\x18\t \x01(\x0b\x32\x16.isoprof.edge.v1.ActorH\x00\x88\x01\x01\x42\x08\n\x06_actor\"T\n\x14StartCaptureResponse\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x12\n\nisolate_id\x18\x02 \x01(\t\"O\n\x12StopCaptureRequest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x0f\n\x07\x64iscard\x18\x02 \x01(\x08\"E\n\x13StopCaptureResponse\x12.\n\x06report\x18\x01 \x01(\x0b\x32\x1e.isoprof.edge.v1.CaptureReport\">\n\x12ShowCaptureRequest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\"E\n\x13ShowCaptureResponse\x12.\n\x06report\x18\x01 \x01(\x0b\x32\x1e.isoprof.edge.v1.CaptureReport\"\xc2\x01\n\rCaptureReport\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x10\n\x08metal_id\x18\x02 \x01(\t\x12,\n\x05state\x18\x03 \x01(\x0e\x32\x1d.isoprof.edge.v1.CaptureState\x12\x12\n\nisolate_id\x18\x04 \x01(\t\x12\x12\n\nsampled_ms\x18\x05 \x01(\r\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07message\x18\x07 \x01(\t\")\n\x13ListIsolatesRequest\x12\x12\n\nversion_id\x18\x01 \x01(\t\"B\n\x14ListIsolatesResponse\x12*\n\x08isolates\x18\x01 \x03(\x0b\x32\x18.isoprof.edge.v1.Isolate\"\xd8\x01\n\x07Isolate\x12\x12\n\nisolate_id\x18\x01 \x01(\t\x12\x12\n\naccount_id\x18\x02 \x01(\t\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x13\n\x0bworker_name\x18\x04 \x01(\t\x12\x12\n\nversion_id\x18\x05 \x01(\t\x12\x12\n\nexecutions\x18\x06 \x01(\x04\x12\x14\n\x07idle_ms\x18\x07 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06shared\x18\x08 \x01(\x08\x12\x0f\n\x07held_ms\x18\t \x01(\r\x12\x12\n\nnamespaces\x18\n \x03(\tB\n\n\x08_idle_ms*X\n\x0bProfileType\x12\x1c\n\x18PROFILE_TYPE_UNSPECIFIED\x10\x00\x12\x14\n\x10PROFILE_TYPE_CPU\x10\x01\x12\x15\n\x11PROFILE_TYPE_HEAP\x10\x02*\xe8\x01\n\x0c\x43\x61ptureState\x12\x1d\n\x19\x43\x41PTURE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43\x41PTURE_STATE_ORDERED\x10\x01\x12\x1a\n\x16\x43\x41PTURE_STATE_SAMPLING\x10\x02\x12\x1a\n\x16\x43\x41PTURE_STATE_UPLOADED\x10\x03\x12\x19\n\x15\x43\x41PTURE_STATE_REFUSED\x10\x04\x12\x18\n\x14\x43\x41PTURE_STATE_FAILED\x10\x05\x12\x16\n\x12\x43\x41PTURE_STATE_LOST\x10\x06\x12\x19\n\x15\x43\x41PTURE_STATE_STOPPED\x10\x07\x32\xf9\x02\n\tEdgeAgent\x12[\n\x0cStartCapture\x12$.isoprof.edge.v1.StartCaptureRequest\x1a%.isoprof.edge.v1.StartCaptureResponse\x12X\n\x0bStopCapture\x12#.isoprof.edge.v1.StopCaptureRequest\x1a$.isoprof.edge.v1.StopCaptureResponse\x12X\n\x0bShowCapture\x12#.isoprof.edge.v1.ShowCaptureRequest\x1a$.isoprof.edge.v1.ShowCaptureResponse\x12[\n\x0cListIsolates\x12$.isoprof.edge.v1.ListIsolatesRequest\x1a%.isoprof.edge.v1.ListIsolatesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protos/edge/v1/edge.proto\x12\x0fisoprof.edge.v1\"1\n\nCaptureKey\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61pture\x18\x02 \x01(\r\"/\n\x05\x41\x63tor\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\t\x12\x10\n\x08\x61\x63tor_id\x18\x02 \x01(\t\"\xac\x02\n\x13StartCaptureRequest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x12\n\naccount_id\x18\x02 \x01(\t\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x12\n\nversion_id\x18\x04 \x01(\t\x12\x32\n\x0cprofile_type\x18\x05 \x01(\x0e\x32\x1c.isoprof.edge.v1.ProfileType\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\r\x12\x1c\n\x14sampling_interval_us\x18\x07 \x01(\r\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x08 \x01(\r\x12*\n\x05\x61\x63tor\x18\t \x01(\x0b\x32\x16.isoprof.edge.v1.ActorH\x00\x88\x01\x01\x42\x08\n\x06_actor\"T\n\x14StartCaptureResponse\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x12\n\nisolate_id\x18\x02 \x01(\t\"O\n\x12StopCaptureRequest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x0f\n\x07\x64iscard\x18\x02 \x01(\x08\"E\n\x13StopCaptureResponse\x12.\n\x06report\x18\x01 \x01(\x0b\x32\x1e.isoprof.edge.v1.CaptureReport\">\n\x12ShowCaptureRequest\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\"E\n\x13ShowCaptureResponse\x12.\n\x06report\x18\x01 \x01(\x0b\x32\x1e.isoprof.edge.v1.CaptureReport\"\xd1\x01\n\rCaptureReport\x12(\n\x03key\x18\x01 \x01(\x0b\x32\x1b.isoprof.edge.v1.CaptureKey\x12\x10\n\x08metal_id\x18\x02 \x01(\t\x12,\n\x05state\x18\x03 \x01(\x0e\x32\x1d.isoprof.edge.v1.CaptureState\x12\x12\n\nisolate_id\x18\x04 \x01(\t\x12\x12\n\nsampled_ms\x18\x05 \x01(\r\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07message\x18\x07 \x01(\t\x12\r\n\x05\x66reed\x18\x08 \x01(\x08\")\n\x13ListIsolatesRequest\x12\x12\n\nversion_id\x18\x01 \x01(\t\"B\n\x14ListIsolatesResponse\x12*\n\x08isolates\x18\x01 \x03(\x0b\x32\x18.isoprof.edge.v1.Isolate\"\xd8\x01\n\x07Isolate\x12\x12\n\nisolate_id\x18\x01 \x01(\t\x12\x12\n\naccount_id\x18\x02 \x01(\t\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x13\n\x0bworker_name\x18\x04 \x01(\t\x12\x12\n\nversion_id\x18\x05 \x01(\t\x12\x12\n\nexecutions\x18\x06 \x01(\x04\x12\x14\n\x07idle_ms\x18\x07 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06shared\x18\x08 \x01(\x08\x12\x0f\n\x07held_ms\x18\t \x01(\r\x12\x12\n\nnamespaces\x18\n \x03(\tB\n\n\x08_idle_ms*X\n\x0bProfileType\x12\x1c\n\x18PROFILE_TYPE_UNSPECIFIED\x10\x00\x12\x14\n\x10PROFILE_TYPE_CPU\x10\x01\x12\x15\n\x11PROFILE_TYPE_HEAP\x10\x02*\xe8\x01\n\x0c\x43\x61ptureState\x12\x1d\n\x19\x43\x41PTURE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43\x41PTURE_STATE_ORDERED\x10\x01\x12\x1a\n\x16\x43\x41PTURE_STATE_SAMPLING\x10\x02\x12\x1a\n\x16\x43\x41PTURE_STATE_UPLOADED\x10\x03\x12\x19\n\x15\x43\x41PTURE_STATE_REFUSED\x10\x04\x12\x18\n\x14\x43\x41PTURE_STATE_FAILED\x10\x05\x12\x16\n\x12\x43\x41PTURE_STATE_LOST\x10\x06\x12\x19\n\x15\x43\x41PTURE_STATE_STOPPED\x10\x07\x32\xf9\x02\n\tEdgeAgent\x12[\n\x0cStartCapture\x12$.isoprof.edge.v1.StartCaptureRequest\x1a%.isoprof.edge.v1.StartCaptureResponse\x12X\n\x0bStopCapture\x12#.isoprof.edge.v1.StopCaptureRequest\x1a$.isoprof.edge.v1.StopCaptureResponse\x12X\n\x0bShowCapture\x12#.isoprof.edge.v1.ShowCaptureRequest\x1a$.isoprof.edge.v1.ShowCaptureResponse\x12[\n\x0cListIsolates\x12$.isoprof.edge.v1.ListIsolatesRequest\x1a%.isoprof.edge.v1.ListIsolatesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.edge.v1.edge_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PROFILETYPE']._serialized_start=1349
-  _globals['_PROFILETYPE']._serialized_end=1437
-  _globals['_CAPTURESTATE']._serialized_start=1440
-  _globals['_CAPTURESTATE']._serialized_end=1672
+  _globals['_PROFILETYPE']._serialized_start=1364
+  _globals['_PROFILETYPE']._serialized_end=1452
+  _globals['_CAPTURESTATE']._serialized_start=1455
+  _globals['_CAPTURESTATE']._serialized_end=1687
   _globals['_CAPTUREKEY']._serialized_start=46
   _globals['_CAPTUREKEY']._serialized_end=95
   _globals['_ACTOR']._serialized_start=97
@@ -52,13 +52,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHOWCAPTURERESPONSE']._serialized_start=751
   _globals['_SHOWCAPTURERESPONSE']._serialized_end=820
   _globals['_CAPTUREREPORT']._serialized_start=823
-  _globals['_CAPTUREREPORT']._serialized_end=1017
-  _globals['_LISTISOLATESREQUEST']._serialized_start=1019
-  _globals['_LISTISOLATESREQUEST']._serialized_end=1060
-  _globals['_LISTISOLATESRESPONSE']._serialized_start=1062
-  _globals['_LISTISOLATESRESPONSE']._serialized_end=1128
-  _globals['_ISOLATE']._serialized_start=1131
-  _globals['_ISOLATE']._serialized_end=1347
-  _globals['_EDGEAGENT']._serialized_start=1675
-  _globals['_EDGEAGENT']._serialized_end=2052
+  _globals['_CAPTUREREPORT']._serialized_end=1032
+  _globals['_LISTISOLATESREQUEST']._serialized_start=1034
+  _globals['_LISTISOLATESREQUEST']._serialized_end=1075
+  _globals['_LISTISOLATESRESPONSE']._serialized_start=1077
+  _globals['_LISTISOLATESRESPONSE']._serialized_end=1143
+  _globals['_ISOLATE']._serialized_start=1146
+  _globals['_ISOLATE']._serialized_end=1362
+  _globals['_EDGEAGENT']._serialized_start=1690
+  _globals['_EDGEAGENT']._serialized_end=2067
 # @@protoc_insertion_point(module_scope)

@@ -282,6 +282,7 @@ class CaptureReport(_message.Message):
     SAMPLED_MS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    FREED_FIELD_NUMBER: _builtins.int
     metal_id: _builtins.str
     state: Global___CaptureState.ValueType
     isolate_id: _builtins.str
@@ -289,6 +290,8 @@ class CaptureReport(_message.Message):
     reason: _builtins.str
     """A reason of the closed set (contract/faults.py); empty while all goes well."""
     message: _builtins.str
+    freed: _builtins.bool
+    """Its isolate is free again, though its profile may still be on its way."""
     @_builtins.property
     def key(self) -> Global___CaptureKey: ...
     def __init__(
@@ -301,10 +304,11 @@ class CaptureReport(_message.Message):
         sampled_ms: _builtins.int = ...,
         reason: _builtins.str = ...,
         message: _builtins.str = ...,
+        freed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["isolate_id", b"isolate_id", "key", b"key", "message", b"message", "metal_id", b"metal_id", "reason", b"reason", "sampled_ms", b"sampled_ms", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["freed", b"freed", "isolate_id", b"isolate_id", "key", b"key", "message", b"message", "metal_id", b"metal_id", "reason", b"reason", "sampled_ms", b"sampled_ms", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

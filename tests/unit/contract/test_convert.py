@@ -81,7 +81,7 @@ SIGHTING = Sighting(
     free_isolates=1,
     shared=False,
     held_ms=40,
-    namespaces=(NamespaceRef(namespace_id=NAMESPACE, class_name="Counter"),),
+    namespaces=(NamespaceRef(namespace_id=NAMESPACE, class_name="Counter", unique_key="c-C"),),
 )
 ACTOR_SIGHTING = ActorSighting(
     actor=ACTOR, account_id=ACCOUNT, worker_id=WORKER, version_id=VERSION, idle_ms=12

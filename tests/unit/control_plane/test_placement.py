@@ -100,11 +100,17 @@ def test_busy_beats_everything_else() -> None:
 
 def test_retry_after_is_when_the_first_hold_ends() -> None:
     outcome = placed(
-        candidate(1, live_here=2, ends_in_ms=9000),
-        candidate(2, live_on_metal=4, ends_in_ms=2500),
+        # Another version's capture ends earlier there, but frees none of this version's isolates.
+        candidate(1, live_here=2, ends_in_ms=9000, metal_ends_in_ms=100),
+        candidate(2, live_on_metal=4, metal_ends_in_ms=2500),
         candidate(3, live_here=2, ends_in_ms=-40, draining=True),
     )
     assert outcome.retry_after_s == 2.5
+
+
+def test_a_hold_that_outlives_its_estimate_ends_soon_but_not_now() -> None:
+    assert placed(candidate(1, live_here=2, ends_in_ms=-4000)).retry_after_s == 0.5
+    assert placed(candidate(1, isolates=0)).retry_after_s is None
 
 
 def test_a_metal_reported_free_goes_before_one_that_may_be_held() -> None:

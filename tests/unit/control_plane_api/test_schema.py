@@ -115,9 +115,6 @@ def test_workers_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("model", "raw", "expected"),
     [
-        (schema.SessionsQuery, {"state": "dead"}, "query/state"),
-        (schema.SessionsQuery, {"limit": "0"}, "query/limit"),
-        (schema.SessionsQuery, {"other": "1"}, "query/other"),
         (schema.PageQuery, {"page": "x"}, "query/page"),
         (schema.PageQuery, {"per_page": "101"}, "query/per_page"),
         (schema.FormatQuery, {"format": "exe"}, "query/format"),
@@ -158,3 +155,30 @@ def test_json_that_is_some() -> None:
     assert strict_json.parse(b' {"a": [1, 2.5, "\xc3\xa9", null, true]} ') == {
         "a": [1, 2.5, "é", None, True]
     }
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ({"namespace_id": NAMESPACE}, ["/actor_id"]),
+        ({"actor_name": "foo"}, ["/namespace_id"]),
+        ({"actor_id": ACTOR}, ["/namespace_id"]),
+        ({"namespace_id": NAMESPACE, "actor_id": ACTOR, "actor_name": "foo"}, ["/actor_name"]),
+        ({"namespace_id": NAMESPACE, "actor_name": ""}, ["/actor_name"]),
+        ({"namespace_id": NAMESPACE, "actor_name": "a" * 1025}, ["/actor_name"]),
+        ({"namespace_id": NAMESPACE, "actor_name": 7}, ["/actor_name"]),
+    ],
+)
+def test_an_actor_is_asked_for_in_exactly_one_way(
+    named: dict[str, Any], expected: list[str]
+) -> None:
+    with pytest.raises(Fault) as caught:
+        schema.session_body({"worker": "a", "duration_ms": 1000} | named)
+    assert [field.pointer for field in caught.value.fields] == expected
+
+
+def test_a_name_is_for_sessions_alone() -> None:
+    named = {"duration_ms": 1000, "namespace_id": NAMESPACE, "actor_name": "foo"}
+    assert pointers(named) == ["/actor_name", "/actor_id"]
+    checked = schema.session_body(named | {"worker": "a"})
+    assert (checked.actor_name, checked.actor) == ("foo", None)

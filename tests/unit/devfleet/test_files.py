@@ -66,7 +66,11 @@ def test_namespaces_and_shared_isolates_are_told(tmp_path: Path) -> None:
     }
     counter = PLAN.worker("counter")
     assert isolates["counter"]["namespace"] == [
-        {"id": counter.namespaces[0].namespace_id, "class": "Counter"}
+        {
+            "id": counter.namespaces[0].namespace_id,
+            "class": "Counter",
+            "unique_key": counter.namespaces[0].unique_key,
+        }
     ]
     assert isolates["commons"]["also_accounts"] == [PLAN.accounts[1].account_id]
     assert isolates["loop"]["also_accounts"] == []

@@ -156,6 +156,28 @@ async def test_an_actor_must_have_run_here(tmp_path: Path) -> None:
     await metal.captures.close()
 
 
+async def test_an_actor_is_where_it_ran_last(tmp_path: Path) -> None:
+    serves = {"namespaces": {NAMESPACE: "Counter"}}
+    metal = Metal(tmp_path, isolate("before", **serves), isolate("now", **serves))
+    metal.ran("before", 50, actor_id=ACTOR.actor_id, entrypoint="Counter")
+    await metal.clock.sleep(1)
+    metal.ran("now", actor_id=ACTOR.actor_id, entrypoint="Counter")
+    accepted = await metal.captures.start(order(actor=ACTOR))
+    assert accepted.isolate_id == "wd1/now"
+    assert (await _refusal(metal, capture=2, actor=ACTOR)).reason is Reason.ISOLATES_BUSY
+    await metal.captures.close()
+
+
+async def test_a_stop_says_that_the_isolate_is_free(tmp_path: Path) -> None:
+    metal = Metal(tmp_path, isolate("checkout"))
+    metal.ran("checkout")
+    await metal.captures.start(order(duration_ms=50_000))
+    running = await metal.until(order().key, CaptureState.SAMPLING)
+    assert not running.freed
+    assert (await metal.captures.stop(order().key, discard=False)).freed
+    await metal.captures.close()
+
+
 async def test_an_actor_of_another_namespace_is_inactive(tmp_path: Path) -> None:
     metal = Metal(tmp_path, isolate("counter", namespaces={"9" * 32: "Counter"}))
     metal.ran("counter", actor_id=ACTOR.actor_id, entrypoint="Counter")

@@ -29,6 +29,7 @@ inspector = "127.0.0.1:9301"
     [[runtime.isolate.namespace]]
     id = "cccccccccccccccccccccccccccccccc"
     class = "Counter"
+    unique_key = "counter of ours"
 """
 
 
@@ -45,6 +46,7 @@ def test_a_good_file_is_read_with_usable_defaults() -> None:
     assert runtime.activity == "tail"
     (isolate,) = runtime.isolates
     assert isolate.namespaces == {"c" * 32: "Counter"}
+    assert isolate.unique_keys == {"c" * 32: "counter of ours"}
 
 
 def test_without_a_tail_heap_numbers_tell_what_ran() -> None:

@@ -124,8 +124,11 @@ async def test_an_isolate_of_two_accounts_is_told_as_shared(tmp_path: Path) -> N
 
 
 async def test_an_actor_is_told_with_its_namespace(tmp_path: Path) -> None:
-    metal = Metal(tmp_path, isolate("counter", namespaces={NAMESPACE: "Counter"}))
+    serves = {"namespaces": {NAMESPACE: "Counter"}, "unique_keys": {NAMESPACE: "counter-Counter"}}
+    metal = Metal(tmp_path, isolate("counter", **serves))
     metal.ran("counter", actor_id="d" * 64, entrypoint="Counter")
     await _sightings(metal).tell()
+    (namespace,) = _only(metal).namespaces
+    assert (namespace.class_name, namespace.unique_key) == ("Counter", "counter-Counter")
     (seen,) = metal.control.reports[-1].actors
     assert (seen.actor.namespace_id, seen.actor.actor_id) == (NAMESPACE, "d" * 64)
