@@ -40,6 +40,7 @@ class Reason(StrEnum):
     UNAUTHENTICATED = "unauthenticated"
     PERMISSION_MISSING = "permission_missing"
     PROFILING_DISABLED = "profiling_disabled"
+    PEER_FORBIDDEN = "peer_forbidden"
     ROUTE_UNKNOWN = "route_unknown"
     WORKER_UNKNOWN = "worker_unknown"
     VERSION_UNKNOWN = "version_unknown"
@@ -79,6 +80,7 @@ KIND_OF: dict[Reason, Kind] = {
     Reason.UNAUTHENTICATED: Kind.UNAUTHENTICATED,
     Reason.PERMISSION_MISSING: Kind.FORBIDDEN,
     Reason.PROFILING_DISABLED: Kind.FORBIDDEN,
+    Reason.PEER_FORBIDDEN: Kind.FORBIDDEN,
     Reason.ROUTE_UNKNOWN: Kind.NOT_FOUND,
     Reason.WORKER_UNKNOWN: Kind.NOT_FOUND,
     Reason.VERSION_UNKNOWN: Kind.NOT_FOUND,

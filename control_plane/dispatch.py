@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 class Agents(Protocol):
     """The agents, by address: over gRPC, or scripted in tests. Each call is short."""
 
-    async def start_capture(self, address: str, order: Order) -> Accepted:
+    async def start_capture(self, address: str, order: Order, *, metal_id: str) -> Accepted:
         """Order a capture; idempotent by its key.
 
         Raises:
@@ -45,7 +45,9 @@ class Agents(Protocol):
         """
         ...
 
-    async def stop_capture(self, address: str, key: CaptureKey, *, discard: bool) -> CaptureReport:
+    async def stop_capture(
+        self, address: str, key: CaptureKey, *, metal_id: str, discard: bool
+    ) -> CaptureReport:
         """End a capture early.
 
         Raises:
@@ -53,7 +55,7 @@ class Agents(Protocol):
         """
         ...
 
-    async def show_capture(self, address: str, key: CaptureKey) -> CaptureReport:
+    async def show_capture(self, address: str, key: CaptureKey, *, metal_id: str) -> CaptureReport:
         """Ask how a capture stands.
 
         Raises:
@@ -258,7 +260,9 @@ class Dispatch:
                     async with asyncio.timeout(timeout_s):
                         return await self._show(ordered)
             async with asyncio.timeout(timeout_s):
-                return await self._agents.start_capture(ordered.address, order)
+                return await self._agents.start_capture(
+                    ordered.address, order, metal_id=ordered.capture.metal_id
+                )
         except TimeoutError:
             return Fault(Reason.AGENT_UNREACHABLE, "The metal's agent did not answer in time.")
         except Fault as fault:
@@ -266,7 +270,10 @@ class Dispatch:
 
     async def _show(self, ordered: _Ordered) -> CaptureReport:
         try:
-            return await self._agents.show_capture(ordered.address, ordered.capture.key)
+            capture = ordered.capture
+            return await self._agents.show_capture(
+                ordered.address, capture.key, metal_id=capture.metal_id
+            )
         except Fault as fault:
             if fault.reason is Reason.CAPTURE_UNKNOWN:
                 raise _Unknown from None
@@ -338,7 +345,10 @@ class Dispatch:
         try:
             async with asyncio.timeout(self._settings.order_timeout_ms / 1000):
                 report = await self._agents.stop_capture(
-                    address, capture.key, discard=capture.stop is not Stop.KEEP
+                    address,
+                    capture.key,
+                    metal_id=capture.metal_id,
+                    discard=capture.stop is not Stop.KEEP,
                 )
         except TimeoutError:
             told = False

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import structlog
@@ -27,6 +29,8 @@ from control_plane.store import (
 from pprof import check, codec
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
     from contract.messages import (
         CaptureKey,
         CaptureReport,
@@ -46,6 +50,10 @@ log = structlog.get_logger(__name__)
 # What this replica remembers of registrations; above it, it asks the database anew.
 _MAX_REMEMBERED = 200_000
 _RETRY_AFTER_S = 1.0
+# Captures of one message that spoke for another metal whose sessions are told.
+_MOST_AUDITED = 16
+# A capture that ended so brings no profile any more. One that was lost went on, and may.
+_OVER = frozenset({CaptureState.REFUSED, CaptureState.FAILED, CaptureState.STOPPED})
 
 UploadName = tuple[str, int, str]
 _Registered = tuple[str, str, str, tuple["NamespaceRef", ...]]
@@ -55,6 +63,7 @@ _Registered = tuple[str, str, str, tuple["NamespaceRef", ...]]
 class _Kept:
     """The bytes of an unfinished upload; they outlive the stream that brought them."""
 
+    metal_id: str
     data: bytearray = field(default_factory=bytearray)
     touched_s: float = 0.0
     # The stream that may write. A newer one for the same bytes takes over: the older is half-open.
@@ -134,23 +143,26 @@ class Intake:
         """Take in how a capture goes. Duplicates and late reports change nothing.
 
         Raises:
-            Fault: capture_unknown, also for a capture of another metal; store_unavailable.
+            Fault: capture_unknown; peer_forbidden for a capture of another metal;
+                store_unavailable.
         """
-        async with self._db.begin() as conn:
-            session, capture = await _locked(conn, report.key, report.metal_id)
+        async with self._own(report.key, report.metal_id) as (conn, session, capture):
             await reports.take_in(conn, session, capture, report)
 
-    async def kept_bytes(self, key: CaptureKey, sha256: str) -> int:
+    async def kept_bytes(self, key: CaptureKey, sha256: str, *, metal_id: str | None = None) -> int:
         """Return how much of an upload is here, so that it goes on from there.
 
+        Args:
+            metal_id: who asks; None when nobody can tell.
+
         Raises:
-            Fault: capture_unknown; store_unavailable.
+            Fault: capture_unknown; peer_forbidden for a capture of another metal;
+                store_unavailable.
         """
         kept = self._kept.get((key.session_id, key.capture, sha256))
-        if kept is not None:
+        if kept is not None and metal_id in {None, kept.metal_id}:
             return len(kept.data)
-        async with self._db.begin() as conn:
-            session, _ = await _locked(conn, key)
+        async with self._own(key, metal_id) as (conn, session, _):
             stored = await profiles.of_capture(
                 conn, session.account_id, session.session_id, key.capture
             )
@@ -163,9 +175,9 @@ class Intake:
             state.
 
         Raises:
-            Fault: profile_too_large; capture_unknown, also for another metal's or isolate's;
-                capture_stopped when it has another profile already; session_cancelled;
-                store_unavailable.
+            Fault: profile_too_large; capture_unknown, also for another isolate's; peer_forbidden
+                for another metal's; capture_stopped when it has another profile already or ended
+                without one; session_cancelled; store_unavailable.
         """
         limit = self._settings.upload_max_bytes
         if not 0 < manifest.size_bytes <= limit:
@@ -174,8 +186,7 @@ class Intake:
                 f"A profile has 1 to {limit} bytes, not {manifest.size_bytes}.",
             )
         key = manifest.key
-        async with self._db.begin() as conn:
-            session, capture = await _locked(conn, key, manifest.metal_id)
+        async with self._own(key, manifest.metal_id) as (conn, session, capture):
             if capture.isolate_id not in {None, manifest.isolate_id}:
                 raise _capture_unknown(key)
             stored = await profiles.of_capture(
@@ -186,13 +197,51 @@ class Intake:
         if stored is not None:
             if stored.sha256 != manifest.sha256:
                 raise Fault(Reason.CAPTURE_STOPPED, "The capture has another profile already.")
-            return Upload(self, manifest, _Kept(), stored=True)
+            return Upload(self, manifest, _Kept(metal_id=manifest.metal_id), stored=True)
         return self._claim(manifest)
+
+    async def spoke_for_another(
+        self, speaker: str, claimed: str, keys: Iterable[CaptureKey]
+    ) -> None:
+        """Write down that a metal's agent named another metal; the message itself is dropped.
+
+        Args:
+            speaker: the metal its certificate names.
+            claimed: the metal its message names.
+            keys: the captures it spoke of, which need not exist.
+
+        Raises:
+            Fault: store_unavailable.
+        """
+        log.warning("metal_spoke_for_another", metal=speaker, claimed=claimed)
+        for key in islice(keys, _MOST_AUDITED):
+            async with self._db.begin() as conn:
+                with suppress(Fault):
+                    await reports.disbelieve(conn, *await _locked(conn, key))
+
+    @asynccontextmanager
+    async def _own(
+        self, key: CaptureKey, metal_id: str | None
+    ) -> AsyncIterator[tuple[Connection, Session, Capture]]:
+        """Begin, with the session of a metal's own capture locked; None: whose it is is not known.
+
+        A metal that asks for another's is refused, and that is kept in the session's history.
+        """
+        async with self._db.begin() as conn:
+            session, capture = await _locked(conn, key)
+            theirs = metal_id in {None, capture.metal_id}
+            if theirs:
+                yield conn, session, capture
+            else:
+                log.warning("metal_spoke_for_another", metal=metal_id, claimed=capture.metal_id)
+                await reports.disbelieve(conn, session, capture)
+        if not theirs:
+            raise Fault(Reason.PEER_FORBIDDEN, f"The capture is not of {metal_id}.")
 
     def _claim(self, manifest: UploadManifest) -> Upload:
         self._drop_idle()
         name = (manifest.key.session_id, manifest.key.capture, manifest.sha256)
-        kept = self._kept.setdefault(name, _Kept())
+        kept = self._kept.setdefault(name, _Kept(metal_id=manifest.metal_id))
         upload = Upload(self, manifest, kept)
         kept.writer = upload
         self.touch(kept)
@@ -344,6 +393,8 @@ async def _may_bring(
 ) -> None:
     if session.state is SessionState.CANCELLED or capture.stop is captures.Stop.DISCARD:
         raise Fault(Reason.SESSION_CANCELLED, "The session was ended and wants no profile.")
+    if capture.state in _OVER:
+        raise Fault(Reason.CAPTURE_STOPPED, f"The capture is {capture.state}; its time is over.")
     if capture.state is CaptureState.ORDERED:
         # The word that it was accepted is late or lost; these bytes say it.
         await reports.accept(conn, session, capture, manifest.isolate_id)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from contract import certificates, identity
+from contract.addresses import is_loopback
+from contract.certificates import CertificatesInvalid, Files
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Asked for by name, so that nobody sends in the clear by forgetting something.
+PLAINTEXT = "loopback"
+# Parts that speak with agents.
+_SPEAKING = frozenset({"gateway", "dispatch"})
 ROLES = frozenset({"api", "gateway", "dispatch", "sweep"})
 
 
@@ -29,6 +38,11 @@ class Settings:
             data_dir.
         http_listen: host:port of the account API.
         grpc_listen: host:port of the gateway the agents call.
+        grpc_tls_certificate: PEM file, the control plane's certificate first; with no grpc_tls
+            setting at all, development certificates are made under data_dir.
+        grpc_tls_key: PEM file, the certificate's private key.
+        grpc_tls_authority: PEM file, every authority whose agents are believed.
+        grpc_plaintext: loopback, to speak with agents of this machine alone, without TLS.
         roles: which parts this process runs.
         log_level: least severe level that is logged.
         pool_size: connections to the database.
@@ -59,6 +73,10 @@ class Settings:
     blob_url: str | None = None
     http_listen: str = "127.0.0.1:8787"
     grpc_listen: str = "127.0.0.1:8788"
+    grpc_tls_certificate: Path | None = None
+    grpc_tls_key: Path | None = None
+    grpc_tls_authority: Path | None = None
+    grpc_plaintext: str | None = None
     roles: frozenset[str] = ROLES
     log_level: str = "INFO"
     pool_size: int = 16
@@ -81,6 +99,20 @@ class Settings:
     idempotency_kept_ms: int = 86_400_000
     sightings_kept_ms: int = 3_600_000
     drain_ms: int = 5_000
+
+    @property
+    def speaks_with_agents(self) -> bool:
+        """Whether a part runs that needs certificates, or plain text."""
+        return bool(self.roles & _SPEAKING)
+
+    @property
+    def tls(self) -> Files | None:
+        """The files named; None when none are."""
+        certificate, key = self.grpc_tls_certificate, self.grpc_tls_key
+        authority = self.grpc_tls_authority
+        if certificate is None or key is None or authority is None:
+            return None
+        return Files(certificate=certificate, key=key, authority=authority)
 
     def masked(self) -> dict[str, str]:
         """Return all settings as text, without passwords, for the log line at the start."""
@@ -109,9 +141,37 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
             values[field.name] = _parse(field.name, field.default, text)
         except ValueError as mistake:
             mistakes.append(f"{name}: {mistake}")
+    settings = Settings(**values)  # type: ignore[arg-type]
+    mistakes += _tls_mistakes(settings)
     if mistakes:
         raise SettingsInvalid("\n".join(mistakes))
-    return Settings(**values)  # type: ignore[arg-type]
+    return settings
+
+
+def _tls_mistakes(settings: Settings) -> list[str]:
+    names = {one: f"ISOPROF_GRPC_TLS_{one.upper()}" for one in ("certificate", "key", "authority")}
+    given = [name for name in names if getattr(settings, f"grpc_tls_{name}") is not None]
+    if settings.grpc_plaintext is not None:
+        told = [
+            f"{names[name]}: can't be used in plain text: drop one of the two" for name in given
+        ]
+        if settings.speaks_with_agents and not is_loopback(settings.grpc_listen):
+            told.append(
+                "ISOPROF_GRPC_LISTEN: must be a loopback address while ISOPROF_GRPC_PLAINTEXT is"
+                f" {PLAINTEXT}"
+            )
+        return told
+    files = settings.tls
+    if files is None:
+        missing = [name for name in names if name not in given] if given else []
+        return [f"{names[name]}: is required beside the others" for name in missing]
+    if not settings.speaks_with_agents:
+        return []
+    try:
+        certificates.read(files, name=identity.CONTROL_PLANE, at=datetime.now(UTC))
+    except CertificatesInvalid as invalid:
+        return [f"{names[one.pointer]}: {one.message}" for one in invalid.mistakes]
+    return []
 
 
 def _parse(name: str, default: object, text: str) -> object:
@@ -130,7 +190,9 @@ def _parse(name: str, default: object, text: str) -> object:
             raise ValueError(f"must be host:port, not {text!r}")
     if name == "log_level" and text not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
         raise ValueError(f"must be DEBUG, INFO, WARNING or ERROR, not {text!r}")
-    return Path(text) if name == "data_dir" else text
+    if name == "grpc_plaintext" and text != PLAINTEXT:
+        raise ValueError(f"must be {PLAINTEXT}, or not set at all, not {text!r}")
+    return Path(text) if name == "data_dir" or name.startswith("grpc_tls_") else text
 
 
 def _without_password(url: str | None) -> str:

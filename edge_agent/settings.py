@@ -6,10 +6,13 @@ import ipaddress
 import re
 import tomllib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from contract import ids
+from contract import certificates, identity, ids
+from contract.addresses import is_loopback
+from contract.certificates import CertificatesInvalid, Files
 from contract.faults import Fault, FieldError, Reason
 from edge_agent.fields import Table
 from edge_agent.runtime import IsolateConfig
@@ -19,6 +22,9 @@ RUNTIME_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 SERVICE = re.compile(r"[A-Za-z0-9_:.-]{1,255}")
 CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]{0,254}")
 ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9a-f:]+\]):(?P<port>[0-9]{1,5})")
+
+# Asked for by name, so that nobody sends in the clear by forgetting something.
+PLAINTEXT = "loopback"
 
 RuntimeKind = Literal["workerd", "simulated"]
 ActivitySource = Literal["tail", "heap"]
@@ -56,6 +62,8 @@ class Settings:
         heap_poll_interval_ms: how often heap numbers are read where no tail Worker tells what ran.
         warm_up_ms: length of the profile that an isolate gets when it begins to run; 0 for none.
         tail_listen: where tail Workers post; empty when there are none.
+        tls: the certificate that names this metal; None for plain text, which was asked for by name
+            and reaches nothing off this machine.
     """
 
     metal_id: str
@@ -71,11 +79,12 @@ class Settings:
     heap_poll_interval_ms: int
     warm_up_ms: int
     tail_listen: str
+    tls: Files | None
     runtimes: tuple[RuntimeConfig, ...]
 
 
 def load(path: Path) -> Settings:
-    """Read the file.
+    """Read the file, and the certificates it names.
 
     Raises:
         Fault: request_invalid, one entry per mistake; also for a file that is missing or no TOML.
@@ -84,21 +93,45 @@ def load(path: Path) -> Settings:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _invalid([FieldError(pointer="/", message=f"can't be read: {error}")]) from None
-    return parse(text)
+    settings, mistakes = _parsed(text)
+    if settings.tls is not None and settings.metal_id:
+        name = identity.of_metal(settings.metal_id)
+        try:
+            certificates.read(settings.tls, name=name, at=datetime.now(UTC))
+        except CertificatesInvalid as invalid:
+            told = {one.pointer for one in mistakes}
+            mistakes += [
+                FieldError(pointer=f"/tls/{one.pointer}", message=one.message)
+                for one in invalid.mistakes
+                if f"/tls/{one.pointer}" not in told
+            ]
+    if mistakes:
+        raise _invalid(mistakes)
+    return settings
 
 
 def parse(text: str) -> Settings:
-    """The settings in a file's text.
+    """The settings in a file's text; the files it names are not looked at.
 
     Raises:
         Fault: as ``load``.
     """
+    settings, mistakes = _parsed(text)
+    if mistakes:
+        raise _invalid(mistakes)
+    return settings
+
+
+def _parsed(text: str) -> tuple[Settings, list[FieldError]]:
     mistakes: list[FieldError] = []
     try:
         root = Table("", tomllib.loads(text), mistakes)
     except tomllib.TOMLDecodeError as error:
         raise _invalid([FieldError(pointer="/", message=f"is no TOML: {error}")]) from None
     metal, tail = root.table("metal"), root.table("tail", optional=True)
+    tls = root.table("tls", optional=True)
+    if not tls:
+        root.mistake("tls", f"is required: certificate, key, authority; or plaintext: {PLAINTEXT}")
     tail_listen = _address(tail, "listen", any_port=True) if tail else ""
     settings = Settings(
         metal_id=metal.text("id", ids.METAL_ID, "a metal's id"),
@@ -114,17 +147,42 @@ def parse(text: str) -> Settings:
         heap_poll_interval_ms=metal.number("heap_poll_interval_ms", 2_000, 100, 60_000),
         warm_up_ms=metal.number("warm_up_ms", 3_000, 0, 6_000),
         tail_listen=tail_listen,
+        tls=_tls(tls) if tls else None,
         runtimes=tuple(
             _runtime(table, has_tail=bool(tail_listen)) for table in root.tables("runtime")
         ),
     )
-    for table in (metal, tail, root):
+    if tls and settings.tls is None:
+        _keep_to_this_machine(metal, settings)
+    for table in (metal, tail, tls, root):
         if table:
             table.nothing_else()
     _unique([one.runtime_id for one in settings.runtimes], "/runtime", mistakes)
-    if mistakes:
-        raise _invalid(mistakes)
-    return settings
+    return settings, mistakes
+
+
+def _tls(table: Table) -> Files | None:
+    if table.text("plaintext", default=""):
+        table.choice("plaintext", (PLAINTEXT,), PLAINTEXT)
+        for name in ("certificate", "key", "authority"):
+            if table.text(name, default=""):
+                table.mistake(name, "can't be used in plain text: drop one of the two")
+        return None
+    return Files(
+        certificate=Path(table.text("certificate", wanted="a PEM file, its first this metal's")),
+        key=Path(table.text("key", wanted="a PEM file, the certificate's private key")),
+        authority=Path(table.text("authority", wanted="a PEM file, whom to believe")),
+    )
+
+
+def _keep_to_this_machine(metal: Table, settings: Settings) -> None:
+    said = f"must be a loopback address while tls.plaintext is {PLAINTEXT!r}"
+    for name in ("listen", "advertise"):
+        address = getattr(settings, name)
+        if address and not is_loopback(address):
+            metal.mistake(name, said)
+    if not all(is_loopback(address) for address in settings.gateways):
+        metal.mistake("gateways", said)
 
 
 def _runtime(table: Table, *, has_tail: bool) -> RuntimeConfig:

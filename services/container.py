@@ -4,7 +4,7 @@ The development fleet's plan, laid over hosts instead of ports: each metal is a 
 name, and the same ports are free on every host.
 
     python -m services.container provision DIRECTORY
-    python -m services.container metal METAL --gateway HOST:PORT
+    python -m services.container metal METAL --gateway HOST:PORT --certificates DIRECTORY
     python -m services.container traffic METAL...
 """
 
@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from services import certificates
 from services.devfleet import commands
 from services.devfleet.faults import FleetFault
 from services.devfleet.fleet import PLAN, Metal
@@ -32,6 +33,8 @@ from services.devfleet.watch import first_end
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
+
+    from contract.certificates import Files
 
 AGENT_PORT, TAIL_PORT, INSPECTOR_PORT, WORKER_PORT = 7101, 7201, 9301, 8101
 DATA_DIR = Path(os.environ.get("ISOPROF_DATA_DIR", ".isoprof"))
@@ -50,7 +53,12 @@ def main() -> int:
     part = parts.add_parser("metal")
     part.add_argument("metal")
     part.add_argument("--gateway", required=True)
-    part.set_defaults(work=lambda given: until_told(serve(metals([given.metal])[0], given.gateway)))
+    part.add_argument("--certificates", required=True, type=Path)
+    part.set_defaults(
+        work=lambda given: until_told(
+            serve(metals([given.metal])[0], given.gateway, certificates.files(given.certificates))
+        )
+    )
     part = parts.add_parser("traffic")
     part.add_argument("metals", nargs="+")
     part.set_defaults(work=lambda given: until_told(traffic(metals(given.metals))))
@@ -81,7 +89,7 @@ def provision(directory: Path) -> int:
     return 0
 
 
-async def serve(metal: Metal, gateway: str) -> None:
+async def serve(metal: Metal, gateway: str, tls: Files) -> None:
     """Run a metal's runtimes and its agent until cancelled, or until one of them ends.
 
     Raises:
@@ -89,7 +97,7 @@ async def serve(metal: Metal, gateway: str) -> None:
     """
     addresses = Addresses(http="", grpc=gateway, metals={metal.metal_id: inside(metal)})
     runtimes = [commands.workerd(metal, one, addresses, DATA_DIR) for one in metal.processes]
-    agent = commands.agent(metal, addresses, DATA_DIR)
+    agent = commands.agent(metal, addresses, DATA_DIR, tls)
     try:
         for children in (runtimes, [agent]):
             for child in children:

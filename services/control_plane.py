@@ -15,12 +15,16 @@ import signal
 import socket
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
 from aiohttp import web
 
+from contract import identity
+from contract.certificates import Certificates, CertificatesInvalid
 from contract.faults import Fault
 from control_plane import settings
 from control_plane.api import app as api
@@ -33,7 +37,7 @@ from control_plane.rpc.agents import GrpcAgents
 from control_plane.store.database import Database
 from control_plane.store.notices import Notices
 from control_plane.sweep import Sweep
-from services import embedded_postgres, logs, migrate
+from services import certificates, embedded_postgres, logs, migrate
 from services.steps import StepEnded, step, until
 
 if TYPE_CHECKING:
@@ -71,12 +75,16 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         notices = await stack.enter_async_context(Notices.open(db))
         blobs = _blobs(configured)
         ready: dict[str, object] = {"ready": True}
+        shown = _certificates(configured)
+        if shown is not None:
+            steps.append(await stack.enter_async_context(step("certificates", shown.watch())))
         if "gateway" in configured.roles:
-            listener = await gateway.listen(Intake(db, blobs, configured), configured.grpc_listen)
+            intake = Intake(db, blobs, configured)
+            listener = await gateway.listen(intake, configured.grpc_listen, shown)
             stack.push_async_callback(listener.stop, configured.drain_ms / 1000)
             ready["grpc"] = _bound(configured.grpc_listen, listener.port)
         if "dispatch" in configured.roles:
-            agents = GrpcAgents(deadline_s=configured.order_timeout_ms / 1000)
+            agents = GrpcAgents(shown, deadline_s=configured.order_timeout_ms / 1000)
             stack.push_async_callback(agents.close)
             dispatch = Dispatch(
                 db, notices, agents, configured, replica=_replica(), rng=random.SystemRandom()
@@ -121,6 +129,20 @@ def _blobs(configured: Settings) -> Blobs:
     return Blobs.in_directory(configured.data_dir.absolute() / "blobs")
 
 
+def _certificates(configured: Settings) -> Certificates | None:
+    """Open the files named, or make some for development; None for plain text."""
+    if not configured.speaks_with_agents or configured.grpc_plaintext is not None:
+        return None
+    now = partial(datetime.now, UTC)
+    files = configured.tls
+    if files is None:
+        directory = configured.data_dir / "certificates"
+        certificates.make(directory, (), now=now())
+        files = certificates.of_control_plane(directory)
+        log.warning("development_certificates", directory=str(directory))
+    return Certificates(files, name=identity.CONTROL_PLANE, now=now)
+
+
 def _replica() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
@@ -147,7 +169,13 @@ async def _main(configured: Settings) -> int:
     except StepEnded as ended:
         log.error("step_ended", step=str(ended), exc_info=ended.__cause__ or ended)  # noqa: TRY400
         return 1
-    except (Fault, OSError, embedded_postgres.PostgresFailed) as error:
+    except (
+        Fault,
+        OSError,
+        embedded_postgres.PostgresFailed,
+        certificates.CertificatesFailed,
+        CertificatesInvalid,
+    ) as error:
         log.error("not_started", error=str(error))  # noqa: TRY400
         return 1
     except Exception:

@@ -12,12 +12,16 @@ import json
 import signal
 import sys
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
 
+from contract import identity
+from contract.certificates import Certificates, CertificatesInvalid
 from contract.faults import Fault
 from contract.messages import Isolate, Metal
 from edge_agent import settings
@@ -73,9 +77,10 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
                 stack.push_async_callback(runtime.close)
         if tails is not None:
             tail_bound = await tails.start()
-        gateway = Gateway(configured.gateways, clock)
+        shown = _certificates(configured)
+        gateway = Gateway(configured.gateways, clock, shown)
         stack.push_async_callback(gateway.close)
-        listener = await servicer.bind(configured.listen)
+        listener = await servicer.bind(configured.listen, shown)
         bound = f"{configured.listen.rpartition(':')[0]}:{listener.port}"
 
         activity = Activity(configured.activity_window_ms)
@@ -152,6 +157,8 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         ]
         if configured.warm_up_ms:
             parts.append(await stack.enter_async_context(step("warm_up", warm_ups.run())))
+        if shown is not None:
+            parts.append(await stack.enter_async_context(step("certificates", shown.watch())))
         _rest = await stack.enter_async_context(step("recovery", recovery.rest()))
         stack.push_async_callback(captures.close)
         await servicer.serve(listener, servicer.EdgeAgent(captures, isolates))
@@ -164,6 +171,13 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         await until(stop, parts)
         log.info("stopping", metal=metal.metal_id)
     log.info("stopped", metal=configured.metal_id)
+
+
+def _certificates(configured: Settings) -> Certificates | None:
+    if configured.tls is None:
+        return None
+    name = identity.of_metal(configured.metal_id)
+    return Certificates(configured.tls, name=name, now=partial(datetime.now, UTC))
 
 
 def _runtime(
@@ -210,7 +224,7 @@ async def _main(configured: Settings) -> int:
     except StepEnded as ended:
         log.error("step_ended", step=str(ended), exc_info=ended.__cause__ or ended)  # noqa: TRY400
         return 1
-    except OSError as error:
+    except (OSError, CertificatesInvalid) as error:
         log.error("not_started", error=str(error), exc_info=error)  # noqa: TRY400
         return 1
     return 0

@@ -85,6 +85,11 @@ PROBLEMS: dict[Reason, Problem] = {
         code=10390,
         documentation="Profiling is not enabled for the account; an operator can enable it.",
     ),
+    Reason.PEER_FORBIDDEN: Problem(
+        status=403,
+        code=10511,
+        documentation="A machine of the fleet spoke for another one and was refused.",
+    ),
     Reason.ROUTE_UNKNOWN: Problem(
         status=404, code=7003, documentation="No route of the API has this path."
     ),

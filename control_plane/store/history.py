@@ -68,6 +68,19 @@ async def record(
     )
 
 
+async def tells(
+    conn: AsyncConnection, account_id: str, session_id: str, capture: int, *, event: str
+) -> bool:
+    """Whether an event of a capture is written down; exact while the session is locked."""
+    found = select(history.c.entry).where(
+        history.c.account_id == account_id,
+        history.c.session_id == session_id,
+        history.c.capture == capture,
+        history.c.event == event,
+    )
+    return await conn.scalar(found.limit(1)) is not None
+
+
 async def of_session(conn: AsyncConnection, account_id: str, session_id: str) -> tuple[Entry, ...]:
     """Read a session's history, oldest first."""
     columns = (

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, assert_never
 from contract.faults import Reason
 from contract.messages import CaptureReport, CaptureState
 from control_plane.session import CaptureEvent, SessionEvent
-from control_plane.store import captures, sessions
+from control_plane.store import captures, history, sessions
 from control_plane.store.captures import Capture, Stop
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from control_plane.store.sessions import Session
+
+_IMPOSTOR = "impostor"
 
 
 async def accept(
@@ -64,6 +66,23 @@ async def end(
     if moved is not None and session.live:
         await sessions.make_due(conn, session)
     return moved is not None
+
+
+async def disbelieve(conn: AsyncConnection, session: Session, capture: Capture) -> None:
+    """Keep, once per capture, that another metal spoke for it and was refused."""
+    names = session.account_id, session.session_id, capture.capture
+    if not await history.tells(conn, *names, event=_IMPOSTOR):
+        await history.record(
+            conn,
+            session.account_id,
+            session.session_id,
+            capture=capture.capture,
+            event=_IMPOSTOR,
+            state_before=capture.state,
+            state_after=capture.state,
+            reason=Reason.PEER_FORBIDDEN,
+            message="another metal's agent spoke for it and was refused",
+        )
 
 
 async def take_in(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import structlog
 from grpc import aio
 
-from contract import convert, rpc
+from contract import convert, identity, rpc
+from contract.channels import Channels
 from contract.faults import Fault, Kind, Reason
 from protos.control.v1 import gateway_pb2, gateway_pb2_grpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from contract.certificates import Certificates
     from contract.messages import (
         CaptureReport,
         Receipt,
@@ -30,6 +33,8 @@ LONGEST_PAUSE_S = 2.0
 
 Reply = TypeVar("Reply")
 
+log = structlog.get_logger(__name__)
+
 # What another replica, or the same one a little later, may answer differently.
 _TRY_AGAIN = frozenset({Kind.UNAVAILABLE, Kind.TIMED_OUT, Kind.BUSY})
 
@@ -39,11 +44,17 @@ class Gateway:
 
     Args:
         addresses: ``host:port`` each; at least one.
+        certificates: None for plain text.
     """
 
-    def __init__(self, addresses: Sequence[str], clock: Clock) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        clock: Clock,
+        certificates: Certificates | None = None,
+    ) -> None:
         self._addresses = tuple(addresses)
-        self._channels = tuple(rpc.channel(address) for address in addresses)
+        self._channels = Channels(certificates, most=len(self._addresses), drain_s=UPLOAD_S)
         self._clock = clock
         self._using = 0
 
@@ -98,8 +109,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Close every channel."""
-        for channel in self._channels:
-            await channel.close(None)
+        await self._channels.close()
 
     async def _kept(self, manifest: UploadManifest) -> int:
         request = gateway_pb2.ShowUploadRequest(
@@ -113,12 +123,15 @@ class Gateway:
     ) -> Reply:
         using = self._using
         try:
-            return await call(gateway_pb2_grpc.GatewayStub(self._channels[using]))
+            channel = self._channels.to(self._addresses[using], identity.CONTROL_PLANE)
+            return await call(gateway_pb2_grpc.GatewayStub(channel))
         except aio.AioRpcError as error:
             fault = rpc.fault_of(error, unreachable=Reason.STORE_UNAVAILABLE)
+            if cause := rpc.handshake_failure(error):
+                log.warning("gateway_unreachable", cause=cause, address=self._addresses[using])
             if fault.kind in _TRY_AGAIN and using == self._using:
                 # Only the first of several calls that fail side by side moves on.
-                self._using = (using + 1) % len(self._channels)
+                self._using = (using + 1) % len(self._addresses)
             raise fault from None
 
     async def _again(self, attempt: Callable[[], Awaitable[Reply]], for_s: float) -> Reply:

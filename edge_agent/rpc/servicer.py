@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from contract import convert, rpc
+from contract import convert, identity, rpc
 from protos.edge.v1 import edge_pb2, edge_pb2_grpc
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from grpc import aio
 
+    from contract.certificates import Certificates
     from contract.messages import Isolate
     from edge_agent.capture import Captures
 
@@ -76,10 +77,20 @@ class AgentListener:
         await self.server.stop(grace_s)
 
 
-async def bind(address: str) -> AgentListener:
-    """Bind ``host:port`` before anything is served on it, so that the address can be told."""
-    server = rpc.server()
-    return AgentListener(port=server.add_insecure_port(address), server=server)
+async def bind(address: str, certificates: Certificates | None = None) -> AgentListener:
+    """Bind ``host:port`` before anything is served on it, so that the address can be told.
+
+    Args:
+        certificates: None for plain text. With them, the control plane alone may give orders.
+
+    Raises:
+        OSError: the address can't be listened on.
+    """
+    control_plane_alone = rpc.Admission(
+        service=SERVICE, admits=lambda name: name == identity.CONTROL_PLANE
+    )
+    server = rpc.server(control_plane_alone if certificates is not None else None)
+    return AgentListener(port=rpc.bind(server, address, certificates), server=server)
 
 
 async def serve(listener: AgentListener, servicer: EdgeAgent) -> None:

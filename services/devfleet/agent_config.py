@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from contract.certificates import Files
     from services.devfleet.fleet import Metal, Place
     from services.devfleet.ports import MetalAddresses
 
@@ -49,7 +50,7 @@ def _isolate(place: Place) -> list[str]:
 
 
 def write_agent_config(
-    metal: Metal, addresses: MetalAddresses, *, gateway: str, folder: Path
+    metal: Metal, addresses: MetalAddresses, *, gateway: str, tls: Files, folder: Path
 ) -> Path:
     """Write ``agent.toml`` into ``folder``, which is also where the agent keeps its journal."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,6 +63,14 @@ def write_agent_config(
             "gateways": [gateway],
             "data_dir": str(folder / "journal"),
             "report_interval_ms": REPORT_INTERVAL_MS,
+        },
+    )
+    lines += _table(
+        "[tls]",
+        {
+            "certificate": str(tls.certificate),
+            "key": str(tls.key),
+            "authority": str(tls.authority),
         },
     )
     lines += _table("[tail]", {"listen": addresses.tail})

@@ -14,6 +14,7 @@ from services.devfleet.processes import Child
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from contract.certificates import Files
     from services.devfleet.fleet import Metal, Process
     from services.devfleet.ports import Addresses
 
@@ -61,24 +62,28 @@ def provision(request: Path, data_dir: Path, database_url: str) -> Child:
     )
 
 
-def control_plane(addresses: Addresses, data_dir: Path, database_url: str) -> Child:
+def control_plane(addresses: Addresses, data_dir: Path, database_url: str, tls: Files) -> Child:
     """Run the control plane, all roles in one process."""
     env = {
         **_settings(data_dir, database_url),
         "ISOPROF_HTTP_LISTEN": addresses.http,
         "ISOPROF_GRPC_LISTEN": addresses.grpc,
+        "ISOPROF_GRPC_TLS_CERTIFICATE": str(tls.certificate),
+        "ISOPROF_GRPC_TLS_KEY": str(tls.key),
+        "ISOPROF_GRPC_TLS_AUTHORITY": str(tls.authority),
     }
     return _python(
         "control-plane", "services.control_plane", data_dir=data_dir, env=env, ready_lines=1
     )
 
 
-def agent(metal: Metal, addresses: Addresses, data_dir: Path) -> Child:
+def agent(metal: Metal, addresses: Addresses, data_dir: Path, tls: Files) -> Child:
     """Run the agent of one metal; writes its configuration."""
     config = write_agent_config(
         metal,
         addresses.metals[metal.metal_id],
         gateway=addresses.grpc,
+        tls=tls,
         folder=data_dir / "metals" / metal.metal_id,
     )
     return _python(

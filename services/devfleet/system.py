@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import json
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from services import embedded_postgres
+from services import certificates, embedded_postgres
 from services.devfleet import commands
 from services.devfleet.describe import write_description
 from services.devfleet.faults import FleetFault, TokenRefused
@@ -59,6 +60,11 @@ class Fleet:
         """Base of the REST contract."""
         return f"http://{self.addresses.http}/client/v4"
 
+    @property
+    def certificates(self) -> Path:
+        """Where the fleet's authority and certificates are, made at its first start."""
+        return self.data_dir / "certificates"
+
     def token(self, account: Account) -> str:
         """Return the account's API token."""
         return self.tokens[account.account_id]
@@ -79,6 +85,11 @@ class Fleet:
 
     async def start(self, database_url: str | None) -> None:
         """Start everything and return once every Worker with traffic is sighted."""
+        metals = [metal.metal_id for metal in self.plan.metals]
+        try:
+            certificates.make(self.certificates, metals, now=datetime.now(UTC))
+        except certificates.CertificatesFailed as failed:
+            raise FleetFault(f"{self.certificates}: {failed}") from failed
         await _together(self._start_control_plane(database_url), self._start_metals())
         try:
             await self._sighted()
@@ -111,7 +122,12 @@ class Fleet:
         await self._run(commands.migrate(self.data_dir, database_url))
         self._tell("schema is current")
         self.tokens = kept_tokens(self.data_dir, self.plan)
-        self.control_plane = commands.control_plane(self.addresses, self.data_dir, database_url)
+        self.control_plane = commands.control_plane(
+            self.addresses,
+            self.data_dir,
+            database_url,
+            certificates.of_control_plane(self.certificates),
+        )
         self._begin(self.control_plane)
         await _together(
             self._provision(mint=not self.tokens), self.control_plane.ready(READY_TIMEOUT_S)
@@ -147,7 +163,12 @@ class Fleet:
         self.traffic.start()
         self.agents.update(
             {
-                metal.metal_id: commands.agent(metal, self.addresses, self.data_dir)
+                metal.metal_id: commands.agent(
+                    metal,
+                    self.addresses,
+                    self.data_dir,
+                    certificates.of_metal(self.certificates, metal.metal_id),
+                )
                 for metal in self.plan.metals
             }
         )

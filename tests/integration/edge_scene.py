@@ -6,14 +6,19 @@ import asyncio
 import contextlib
 import hashlib
 import random
+import tempfile
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import obstore.store
 from aiohttp import web
 
-from contract import convert, rpc
+from contract import convert, identity, rpc
+from contract.certificates import Certificates
 from contract.faults import Fault, Reason
 from contract.messages import (
     Accepted,
@@ -41,6 +46,7 @@ from control_plane.store.notices import Notices
 from control_plane.sweep import Sweep
 from protos.control.v1 import gateway_pb2, gateway_pb2_grpc
 from protos.edge.v1 import edge_pb2, edge_pb2_grpc
+from services.certificates import make, of_control_plane, of_metal
 from tests.integration.planes import (
     ACCOUNT,
     OTHER_ACCOUNT,
@@ -53,6 +59,7 @@ from tests.integration.planes import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
+    from contract.certificates import Files
     from contract.messages import CaptureKey, Order, Sighting
 
 ISOLATE = "wd1/replacer"
@@ -70,7 +77,7 @@ CHUNK_BYTES = 64
 class ScriptedMetal(edge_pb2_grpc.EdgeAgentServicer):
     """One metal: takes every order unless ``refusal`` is set, uploads once ``go`` is set."""
 
-    def __init__(self, metal_id: str, gateway_address: str) -> None:
+    def __init__(self, metal_id: str, gateway_address: str, shown: Certificates) -> None:
         self.metal_id = metal_id
         self.profile = profile_bytes()
         self.refusal: Fault | None = None
@@ -78,7 +85,8 @@ class ScriptedMetal(edge_pb2_grpc.EdgeAgentServicer):
         self.go.set()
         self.orders: asyncio.Queue[Order] = asyncio.Queue()
         self.stops: asyncio.Queue[tuple[CaptureKey, bool]] = asyncio.Queue()
-        self.channel = rpc.channel(gateway_address)
+        self.shown = shown
+        self.channel = rpc.secure_channel(gateway_address, shown.current, identity.CONTROL_PLANE)
         self.gateway = gateway_pb2_grpc.GatewayStub(self.channel)
         self.server = rpc.server()
         self.address = ""
@@ -86,7 +94,7 @@ class ScriptedMetal(edge_pb2_grpc.EdgeAgentServicer):
 
     async def start(self) -> None:
         edge_pb2_grpc.add_EdgeAgentServicer_to_server(self, self.server)
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        self.address = f"127.0.0.1:{rpc.bind(self.server, '127.0.0.1:0', self.shown)}"
         await self.server.start()
 
     async def stop(self) -> None:
@@ -214,6 +222,7 @@ class Scene:
     runner: web.AppRunner
     http: aiohttp.ClientSession
     settings: Settings
+    certificates: Path
     token: str = ""
     other_token: str = ""
     metals: list[ScriptedMetal] = field(default_factory=list)
@@ -234,7 +243,9 @@ class Scene:
             yield replace(self, db=db, notices=notices, base=base, app=app, runner=runner)
 
     async def add_metal(self, metal_id: str = "ams1-m1") -> ScriptedMetal:
-        metal = ScriptedMetal(metal_id, self.gateway_address)
+        make(self.certificates, [metal_id], now=datetime.now(UTC))
+        shown = shown_by(of_metal(self.certificates, metal_id), identity.of_metal(metal_id))
+        metal = ScriptedMetal(metal_id, self.gateway_address, shown)
         await metal.start()
         self.metals.append(metal)
         return metal
@@ -306,9 +317,12 @@ async def edge_scene(
         db = await stack.enter_async_context(Database.open(database_url))
         notices = await stack.enter_async_context(Notices.open(db))
         blobs = Blobs(obstore.store.MemoryStore())
-        listener = await gateway.listen(Intake(db, blobs, configured), "127.0.0.1:0")
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        make(directory, (), now=datetime.now(UTC))
+        shown = shown_by(of_control_plane(directory), identity.CONTROL_PLANE)
+        listener = await gateway.listen(Intake(db, blobs, configured), "127.0.0.1:0", shown)
         stack.push_async_callback(listener.stop, 0)
-        agents = GrpcAgents()
+        agents = GrpcAgents(shown)
         stack.push_async_callback(agents.close)
         dispatch = Dispatch(db, notices, agents, configured, replica="r1", rng=random.Random(7))
         await stack.enter_async_context(running(dispatch.run()))
@@ -325,6 +339,7 @@ async def edge_scene(
             runner=runner,
             http=http,
             settings=configured,
+            certificates=directory,
         )
         for account_id in (ACCOUNT, OTHER_ACCOUNT):
             async with db.begin() as conn:
@@ -340,6 +355,10 @@ async def edge_scene(
         finally:
             for metal in scene.metals:
                 await metal.stop()
+
+
+def shown_by(files: Files, name: str) -> Certificates:
+    return Certificates(files, name=name, now=partial(datetime.now, UTC))
 
 
 @contextlib.asynccontextmanager

@@ -58,7 +58,8 @@ class ScriptedAgents:
         self.answers: list[Fault | Accepted | Callable[[], Awaitable[Accepted]]] = []
         self.reports: dict[CaptureKey, CaptureReport] = {}
 
-    async def start_capture(self, address: str, order: Order) -> Accepted:
+    async def start_capture(self, address: str, order: Order, *, metal_id: str) -> Accepted:
+        assert metal_id
         self.orders.append((address, order))
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Fault):
@@ -69,11 +70,15 @@ class ScriptedAgents:
             return await answer()
         return Accepted(key=order.key, isolate_id=f"wd1/{order.key.session_id}")
 
-    async def stop_capture(self, address: str, key: CaptureKey, *, discard: bool) -> CaptureReport:
+    async def stop_capture(
+        self, address: str, key: CaptureKey, *, metal_id: str, discard: bool
+    ) -> CaptureReport:
+        assert metal_id
         self.stops.append((address, key, discard))
         return self._known(key)
 
-    async def show_capture(self, address: str, key: CaptureKey) -> CaptureReport:
+    async def show_capture(self, address: str, key: CaptureKey, *, metal_id: str) -> CaptureReport:
+        assert metal_id
         self.shown.append(key)
         return self._known(key)
 

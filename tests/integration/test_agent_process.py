@@ -143,6 +143,8 @@ listen = "127.0.0.1:0"
 gateways = ["{self.address}"]
 data_dir = "{self.folder / "journal"}"
 report_interval_ms = 200
+[tls]
+plaintext = "loopback"
 [[runtime]]
 id = "wd1"
 kind = "simulated"

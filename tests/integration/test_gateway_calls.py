@@ -136,9 +136,11 @@ async def test_another_metals_capture_is_not_there(scene: Scene) -> None:
     key = await sampling(scene)
     stranger = replace(manifest("ams1-m1", key, data), metal_id="ams1-m9")
     nobodys = manifest("ams1-m1", NOBODY, data)
-    for told in (stranger, nobodys):
-        code, reason = await refused(scene.metal.upload(told, data))
-        assert (code, reason) == (grpc.StatusCode.NOT_FOUND, Reason.CAPTURE_UNKNOWN)
+    for told, expected in (
+        (stranger, (grpc.StatusCode.PERMISSION_DENIED, Reason.PEER_FORBIDDEN)),
+        (nobodys, (grpc.StatusCode.NOT_FOUND, Reason.CAPTURE_UNKNOWN)),
+    ):
+        assert await refused(scene.metal.upload(told, data)) == expected
     report = CaptureReport(
         key=key,
         metal_id="ams1-m9",
@@ -147,7 +149,7 @@ async def test_another_metals_capture_is_not_there(scene: Scene) -> None:
         sampled_ms=0,
         reason=Reason.INTERNAL,
     )
-    assert (await refused(scene.metal.tell(report)))[1] is Reason.CAPTURE_UNKNOWN
+    assert (await refused(scene.metal.tell(report)))[1] is Reason.PEER_FORBIDDEN
 
 
 async def test_messages_with_parts_missing_are_refused(scene: Scene) -> None:

@@ -135,14 +135,50 @@ async def test_only_the_capture_s_own_metal_and_isolate_may_bring_its_profile(
     async with plane(database_url, metals=2) as p:
         session, capture = await p.sampling()
         other = "m2" if capture.metal_id == "m1" else "m1"
-        for changes in ({"metal_id": other}, {"isolate_id": "wd1/other"}):
+        for changes, reason in (
+            ({"metal_id": other}, Reason.PEER_FORBIDDEN),
+            ({"isolate_id": "wd1/other"}, Reason.CAPTURE_UNKNOWN),
+        ):
             with pytest.raises(Fault) as refused:
                 await send(p, capture, profile_bytes(), **changes)
-            assert refused.value.reason is Reason.CAPTURE_UNKNOWN
+            assert refused.value.reason is reason
         with pytest.raises(Fault) as reported:
             await p.intake.captured(told(capture, CaptureState.FAILED, metal_id=other))
-        assert reported.value.reason is Reason.CAPTURE_UNKNOWN
+        assert reported.value.reason is Reason.PEER_FORBIDDEN
+        sha256 = hashlib.sha256(profile_bytes()).hexdigest()
+        with pytest.raises(Fault) as asked:
+            await p.intake.kept_bytes(capture.key, sha256, metal_id=other)
+        assert asked.value.reason is Reason.PEER_FORBIDDEN
         assert (await p.captures(session.session_id))[0].live
+        # Written down once, however often it is tried.
+        assert (await p.events(session.session_id)).count((1, "impostor")) == 1
+
+
+async def test_an_old_upload_played_again_changes_nothing(database_url: str) -> None:
+    async with plane(database_url) as p:
+        session, capture = await p.sampling()
+        await send(p, capture, profile_bytes())
+        for other in (profile_bytes("cold"), profile_bytes() + b"\x00"):
+            with pytest.raises(Fault) as refused:
+                await send(p, capture, other)
+            assert refused.value.reason is Reason.CAPTURE_STOPPED
+        # The very same again is what a cut reply makes an agent do.
+        await send(p, capture, profile_bytes())
+        (kept,) = await stored(p, session.session_id)
+        assert kept.sha256 == hashlib.sha256(profile_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("state", [CaptureState.FAILED, CaptureState.REFUSED, CaptureState.STOPPED])
+async def test_a_capture_that_ended_brings_no_profile(
+    database_url: str, state: CaptureState
+) -> None:
+    async with plane(database_url) as p:
+        session, capture = await p.sampling()
+        await p.intake.captured(told(capture, state, reason=Reason.TARGET_EXITED))
+        with pytest.raises(Fault) as refused:
+            await send(p, capture, profile_bytes())
+        assert refused.value.reason is Reason.CAPTURE_STOPPED
+        assert await stored(p, session.session_id) == ()
 
 
 async def test_reports_are_idempotent_and_late_ones_change_nothing(database_url: str) -> None:

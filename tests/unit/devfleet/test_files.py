@@ -6,6 +6,7 @@ import stat
 import tomllib
 from typing import TYPE_CHECKING
 
+from services import certificates
 from services.devfleet.agent_config import write_agent_config
 from services.devfleet.capnp import text
 from services.devfleet.fleet import PLAN
@@ -34,11 +35,16 @@ def _addresses(number: int) -> MetalAddresses:
 def test_agent_configuration_says_what_stands_where(tmp_path: Path) -> None:
     for number, metal in enumerate(PLAN.metals):
         path = write_agent_config(
-            metal, _addresses(number), gateway="127.0.0.1:3", folder=tmp_path / metal.metal_id
+            metal,
+            _addresses(number),
+            gateway="127.0.0.1:3",
+            tls=certificates.of_metal(tmp_path, metal.metal_id),
+            folder=tmp_path / metal.metal_id,
         )
         written = tomllib.loads(path.read_text())
         assert written["metal"]["id"] == metal.metal_id
         assert written["metal"]["gateways"] == ["127.0.0.1:3"]
+        assert written["tls"]["key"] == str(tmp_path / "metals" / metal.metal_id / "key.pem")
         assert written["tail"] == {"listen": "127.0.0.1:2"}
         assert [
             [(isolate["service"], isolate["version_id"]) for isolate in runtime["isolate"]]
@@ -53,7 +59,11 @@ def test_namespaces_and_shared_isolates_are_told(tmp_path: Path) -> None:
     written = [
         tomllib.loads(
             write_agent_config(
-                metal, _addresses(number), gateway="127.0.0.1:3", folder=tmp_path / metal.metal_id
+                metal,
+                _addresses(number),
+                gateway="127.0.0.1:3",
+                tls=certificates.of_metal(tmp_path, metal.metal_id),
+                folder=tmp_path / metal.metal_id,
             ).read_text()
         )
         for number, metal in enumerate(PLAN.metals)

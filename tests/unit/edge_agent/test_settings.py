@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
 import pytest
 
 from contract.faults import Fault
 from edge_agent import settings
+from services.certificates import make, of_metal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GOOD = """
 [metal]
@@ -14,6 +21,10 @@ datacenter = "ams1"
 listen = "127.0.0.1:0"
 gateways = ["127.0.0.1:8788"]
 data_dir = "state"
+[tls]
+certificate = "certificate.pem"
+key = "key.pem"
+authority = "authority.pem"
 [tail]
 listen = "127.0.0.1:0"
 [[runtime]]
@@ -84,3 +95,62 @@ def test_a_mistake_is_named_by_its_place(old: str, new: str, pointer: str) -> No
 
 def test_what_is_no_toml_is_said_so() -> None:
     assert _pointers("[metal") == ["/"]
+
+
+PLAIN = """[tls]
+plaintext = "loopback"
+"""
+SECURE = """[tls]
+certificate = "certificate.pem"
+key = "key.pem"
+authority = "authority.pem"
+"""
+
+
+def test_plain_text_is_asked_for_by_name_and_stays_on_this_machine() -> None:
+    plain = GOOD.replace(SECURE, PLAIN)
+    assert settings.parse(plain).tls is None
+    assert _pointers(GOOD.replace(SECURE, "")) == ["/tls"]
+    outside = (
+        plain.replace('listen = "127.0.0.1:0"\ngateways', 'listen = "0.0.0.0:0"\ngateways')
+        .replace('["127.0.0.1:8788"]', '["127.0.0.1:8788", "control-plane:8788"]')
+        .replace('data_dir = "state"', 'data_dir = "state"\nadvertise = "10.0.0.1:7"')
+    )
+    assert _pointers(outside) == ["/metal/listen", "/metal/advertise", "/metal/gateways"]
+
+
+@pytest.mark.parametrize(
+    ("table", "pointers"),
+    [
+        ('[tls]\nplaintext = "yes"\n', ["/tls/plaintext"]),
+        ('[tls]\nplaintext = "loopback"\nkey = "key.pem"\n', ["/tls/key"]),
+        ('[tls]\nkey = "key.pem"\n', ["/tls/certificate", "/tls/authority"]),
+        (SECURE + 'password = "x"\n', ["/tls/password"]),
+    ],
+)
+def test_half_a_set_is_none(table: str, pointers: list[str]) -> None:
+    assert _pointers(GOOD.replace(SECURE, table)) == pointers
+
+
+def test_what_is_wrong_with_the_certificates_is_told_with_the_rest(tmp_path: Path) -> None:
+    make(tmp_path, ["ams1-m1"], now=datetime.now(UTC))
+    own = of_metal(tmp_path, "ams1-m1")
+    text = GOOD
+    for field in ("certificate", "key", "authority"):
+        text = text.replace(f'"{field}.pem"', f'"{getattr(own, field)}"')
+    path = tmp_path / "metal.toml"
+    path.write_text(text)
+    assert settings.load(path).tls == own
+    path.write_text(
+        text.replace('id = "ams1-m1"', 'id = "ams1-m2"')
+        .replace(str(own.authority), str(own.key))
+        .replace('data_dir = "state"', 'data_dir = "state"\nmax_hold_ms = 5')
+    )
+    with pytest.raises(Fault) as refused:
+        settings.load(path)
+    assert [one.pointer for one in refused.value.fields] == [
+        "/metal/max_hold_ms",
+        "/tls/certificate",
+        "/tls/authority",
+    ]
+    assert "ams1-m2.metal" in refused.value.message
