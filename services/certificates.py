@@ -204,7 +204,9 @@ def _spread_trust(
 
 def _write(path: Path, data: bytes) -> None:
     """Write whole or not at all; never readable by others, not even for a moment."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in (path.parent.parent, path.parent):
+        # One by one: a mode is for the last of a chain only.
+        folder.mkdir(exist_ok=True, mode=0o700)
     fresh = path.with_name(path.name + ".new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
