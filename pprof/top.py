@@ -6,13 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pprof.check import ProfileInvalid
+from pprof.measure import measure
 from pprof.model import total
 
 if TYPE_CHECKING:
     from pprof.model import Function, Location, Profile, Sample
 
-_COUNTED = ("samples", "alloc_objects")
 _TIMES = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))
 _SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
 
@@ -66,23 +65,18 @@ def top(profile: Profile, sample_type: str = "", limit: int | None = None) -> To
     Raises:
         ProfileInvalid: the profile has no such sample type.
     """
-    names = [value_type.type for value_type in profile.sample_types]
-    wanted = sample_type or profile.default_sample_type or names[-1]
-    if wanted not in names:
-        raise ProfileInvalid(f"the profile has no {wanted}, only {', '.join(names)}")
-    index = names.index(wanted)
-    counted = next((names.index(name) for name in _COUNTED if name in names), None)
+    chosen = measure(profile, sample_type)
     sums = _Sums(profile)
     for sample in profile.samples:
-        sums.add(sample, sample.values[index], 0 if counted is None else sample.values[counted])
-    whole = total(profile, index)
+        sums.add(sample, chosen.value(sample), chosen.count(sample))
+    whole = total(profile, chosen.index)
     rows = sorted(
         (sums.row(function, whole) for function in profile.functions if function.id in sums.totals),
         key=lambda row: (-row.self_value, -row.total_value, row.name, row.file, row.start_line),
     )
     return Top(
-        sample_type=wanted,
-        unit=profile.sample_types[index].unit,
+        sample_type=chosen.type,
+        unit=chosen.unit,
         total=whole,
         rows=tuple(rows[:limit]),
     )

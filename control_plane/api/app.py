@@ -13,6 +13,7 @@ from aiohttp import web
 from contract.faults import Fault, Reason
 from control_plane.api import health, problems, profiles, session_list, sessions, workers
 from control_plane.api.parts import DRAINING, HANG_UPS, PARTS, Parts
+from control_plane.api.renderings import RENDERINGS, Renderings
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
@@ -43,9 +44,11 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
     app[PARTS] = parts
     app[DRAINING] = asyncio.Event()
     app[HANG_UPS] = set()
+    app[RENDERINGS] = Renderings()
     app.on_response_prepare.append(_sign)
     app.on_shutdown.append(drain)
     app.on_cleanup.append(_finish_hang_ups)
+    app.on_cleanup.append(_close_renderings)
     app.add_routes(
         [
             web.get("/healthz", health.healthz),
@@ -147,3 +150,7 @@ async def _sign(request: web.Request, response: web.StreamResponse) -> None:
 async def _finish_hang_ups(app: web.Application) -> None:
     if app[HANG_UPS]:
         await asyncio.gather(*app[HANG_UPS], return_exceptions=True)
+
+
+async def _close_renderings(app: web.Application) -> None:
+    app[RENDERINGS].close()

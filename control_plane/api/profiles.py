@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from contract.faults import Fault, FieldError, Reason
 from control_plane import admission
 from control_plane.admission import ProfileRequest
-from control_plane.api import auth, encoding, schema, strict_json, waiting
+from control_plane.api import auth, encoding, renderings, schema, strict_json, waiting
 from control_plane.api.parts import PARTS
 from control_plane.session import SessionState
 from control_plane.store import profiles
-from pprof import codec
-from pprof.top import top
+from pprof import codec, formats
+from pprof.check import ProfileInvalid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from control_plane.api.parts import Parts
     from control_plane.store.profiles import StoredProfile
     from control_plane.store.sessions import Session
@@ -41,9 +40,33 @@ async def take(request: web.Request) -> web.Response:
 async def download(request: web.Request) -> web.Response:
     """Answer a ready session's profile in the format asked for."""
     account_id = await auth.account(request)
-    wanted = schema.query(schema.FormatQuery, request.query).format
-    parts = request.app[PARTS]
-    session = await admission.show(parts.db, account_id, schema.session_id(request))
+    asked = schema.profile_query(request)
+    session = await ready(request, account_id, schema.session_id(request))
+    stored = await _stored(request.app[PARTS], session)
+    if asked.format in formats.FORMATS:
+        return await _rendered(request, session, stored, asked)
+    headers = _told(session, stored) | {
+        "ETag": f'"{stored.sha256}"',
+        "Content-Disposition": f'attachment; filename="{_file_name(session, asked.format)}"',
+        "Cache-Control": "private, max-age=31536000, immutable",
+    }
+    if renderings.has_it(request, stored.sha256):
+        return web.Response(status=304, headers=headers)
+    data = await bytes_of(request.app[PARTS], stored)
+    if asked.format == "pprof":
+        return await _pprof(request, data, headers)
+    packed = await encoding.gzipped(data)
+    return web.Response(body=packed, content_type="application/gzip", headers=headers)
+
+
+async def ready(request: web.Request, account_id: str, session_id: str) -> Session:
+    """Read a session that has a profile.
+
+    Raises:
+        Fault: session_unknown; session_not_ready while it is at work; capture_unknown when it ended
+            without a profile.
+    """
+    session = await admission.show(request.app[PARTS].db, account_id, session_id)
     if session.live:
         raise Fault(
             Reason.SESSION_NOT_READY,
@@ -54,25 +77,37 @@ async def download(request: web.Request) -> web.Response:
             Reason.CAPTURE_UNKNOWN,
             f"The session has no profile: it is {session.state.value}. {session.message}".strip(),
         )
-    stored, data = await _read(parts, session)
+    return session
+
+
+async def _rendered(
+    request: web.Request, session: Session, stored: StoredProfile, asked: schema.ProfileQuery
+) -> web.Response:
+    form = formats.FORMATS[asked.format]
+    tag = f"{stored.sha256}-{asked.format}-{form.version}-{asked.sample_type}-{asked.max_nodes}"
     headers = _told(session, stored) | {
-        "ETag": f'"{stored.sha256}"',
-        "Content-Disposition": f'attachment; filename="{_file_name(session, wanted)}"',
-        "Cache-Control": "private, max-age=31536000, immutable",
+        "ETag": f'"{tag}"',
+        "Content-Disposition": f'inline; filename="{_file_name(session, form.ending)}"',
+        # Not for ever: a later version of this program may draw the same profile better.
+        "Cache-Control": "private, no-cache",
     }
-    if _has_it(request, stored.sha256):
+    if renderings.has_it(request, tag):
         return web.Response(status=304, headers=headers)
-    match wanted:
-        case "pprof":
-            return await _pprof(request, data, headers)
-        case "pprof.gz":
-            packed = await encoding.gzipped(data)
-            return web.Response(body=packed, content_type="application/gzip", headers=headers)
-        case "top":
-            table = await asyncio.to_thread(_top, data)
-            return web.Response(body=table, content_type="application/json", headers=headers)
-        case _:
-            assert_never(wanted)
+    options = formats.Options(
+        sample_type=asked.sample_type, max_nodes=asked.max_nodes, title=_title(session)
+    )
+
+    async def make() -> Callable[[], bytes]:
+        data = await bytes_of(request.app[PARTS], stored)
+        return lambda: formats.render(codec.decode(data), asked.format, options)
+
+    try:
+        data = await request.app[renderings.RENDERINGS].made(tag, make)
+    except ProfileInvalid as error:
+        # Stored profiles are valid: what is not is what was asked of this one.
+        pointer = "query/sample_type" if asked.sample_type else "query/format"
+        raise schema.invalid([FieldError(pointer=pointer, message=f"{error}.")]) from None
+    return await renderings.answer(request, data, form.content_type, headers)
 
 
 def ending(session: Session) -> Fault:
@@ -105,11 +140,21 @@ def _asked(request: web.Request, raw: bytes) -> ProfileRequest:
 
 
 async def _read(parts: Parts, session: Session) -> tuple[StoredProfile, bytes]:
+    stored = await _stored(parts, session)
+    return stored, await bytes_of(parts, stored)
+
+
+async def _stored(parts: Parts, session: Session) -> StoredProfile:
     async with parts.db.read() as conn:
         stored = await profiles.of_session(conn, session.account_id, session.session_id)
     if not stored:
         raise Fault(Reason.INTERNAL, f"session {session.session_id} is ready without a profile")
-    return stored[0], await parts.blobs.get(stored[0].blob, stored[0].sha256)
+    return stored[0]
+
+
+async def bytes_of(parts: Parts, stored: StoredProfile) -> bytes:
+    """Read a stored profile's bytes, as its agent packed them."""
+    return await parts.blobs.get(stored.blob, stored.sha256)
 
 
 def _told(session: Session, stored: StoredProfile) -> dict[str, str]:
@@ -133,19 +178,13 @@ async def _pprof(request: web.Request, data: bytes, headers: dict[str, str]) -> 
     return web.Response(body=data, content_type=PPROF_TYPE, headers=headers)
 
 
-def _has_it(request: web.Request, sha256: str) -> bool:
-    return any(tag.value in {sha256, "*"} for tag in request.if_none_match or ())
+def _title(session: Session) -> str:
+    taken = session.created_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{session.worker_name} {session.version_id[:8]} {session.profile_type.value}, {taken}"
 
 
-def _file_name(session: Session, wanted: str) -> str:
+def _file_name(session: Session, ending_: str) -> str:
     # Worker names are restricted to characters that are safe here; the rest is ours.
     stem = f"{session.worker_name}-{session.version_id[:8]}-{session.profile_type.value}"
     taken = session.created_at.strftime("%Y%m%dT%H%M%SZ")
-    ending_ = "top.json" if wanted == "top" else wanted
     return f"{stem}-{taken}.{ending_}"
-
-
-def _top(data: bytes) -> bytes:
-    table = top(codec.decode(data))
-    body = {"success": True, "errors": [], "messages": [], "result": asdict(table)}
-    return json.dumps(body).encode()

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from contract import ids
 from contract.faults import Fault, FieldError, Reason
 from contract.messages import Actor, ProfileType
+from pprof import formats
+from pprof.flame import DEFAULT_MAX_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +27,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 NamespaceId = Annotated[str, Field(pattern=ids.NAMESPACE_ID.pattern)]
 LabelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+Format = Literal["pprof", "pprof.gz", "flamegraph", "top"]
 LabelText = Annotated[str, Field(max_length=256)]
 ActorId = Annotated[str, Field(pattern=ids.ACTOR_ID.pattern)]
 ActorName = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -77,12 +80,14 @@ class PageQuery(BaseModel):
         return (self.page - 1) * self.per_page
 
 
-class FormatQuery(BaseModel):
-    """How a stored profile is handed out."""
+class ProfileQuery(BaseModel):
+    """How a stored profile is handed out. What only some formats know is refused for the others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["pprof", "pprof.gz", "top"] = "pprof"
+    format: Format = "pprof"
+    sample_type: Annotated[str, Field(pattern=r"^[a-z_]{1,64}$")] = ""
+    max_nodes: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_MAX_NODES
 
 
 def body(model: type[Model], raw: Any) -> Model:
@@ -121,6 +126,21 @@ def session_id(request: web.Request) -> str:
     if not ids.is_uuid(text):
         raise Fault(Reason.SESSION_UNKNOWN, "This account has no such profile session.")
     return text
+
+
+def profile_query(request: web.Request) -> ProfileQuery:
+    """Check how a stored profile is wanted."""
+    raw = request.query
+    asked = query(ProfileQuery, raw)
+    fits = {
+        "sample_type": asked.format in formats.FORMATS,
+        "max_nodes": asked.format == "flamegraph",
+    }
+    wrong = [name for name, fit in fits.items() if name in raw and not fit]
+    if wrong:
+        told = f"Has no meaning for format {asked.format}."
+        raise invalid([FieldError(pointer=f"query/{name}", message=told) for name in wrong])
+    return asked
 
 
 def query(model: type[Model], raw: Mapping[str, str]) -> Model:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import hashlib
+import json
 import random
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -269,13 +271,14 @@ class Scene:
         async with self.http.request(method, self.base + url, headers=named, **sent) as answer:
             data = await answer.read()
             told = {name.lower(): value for name, value in answer.headers.items()}
+            plain = gzip.decompress(data) if told.get("content-encoding") == "gzip" else data
             is_json = told.get("content-type", "").startswith("application/json")
             assert told["x-request-id"]
             return Answer(
                 status=answer.status,
                 headers=told,
                 data=data,
-                body=await answer.json() if is_json and data else None,
+                body=json.loads(plain) if is_json and plain else None,
             )
 
     async def profile(self, worker: str = WORKER, version: str = VERSION, **body: Any) -> Answer:

@@ -99,13 +99,53 @@ async def test_profile_in_every_format(scene: Scene) -> None:
     assert table["rows"][0]["name"] == "hot"
     assert codec.decode(plain.data).functions[0].name == "hot"
 
-    for answer in (plain, packed, top):
+    for answer in (plain, packed):
         assert answer.headers["etag"] == tag
+    # A form made of the profile follows the program that makes it, too.
+    assert top.headers["etag"].startswith(f"{tag[:-1]}-top-")
     same = await scene.call("GET", place, headers={"If-None-Match": f'"x", {tag}'})
     assert (same.status, same.data) == (304, b"")
     assert same.headers["etag"] == tag
     assert (await scene.call("GET", place, headers={"If-None-Match": '"x"'})).status == 200
     assert (await scene.call("GET", f"{place}?format=exe")).pointers == ["query/format"]
+
+
+async def test_the_flame_graph_of_a_session(scene: Scene) -> None:
+    taken = await scene.profile()
+    session = taken.headers["x-isoprof-session"]
+    place = f"profile-sessions/{session}/profile?format=flamegraph"
+    answer = await scene.call("GET", place)
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.headers["cache-control"] == "private, no-cache"
+    assert answer.headers["content-disposition"].endswith('.flamegraph.json"')
+    assert "content-encoding" not in answer.headers
+    assert answer.body["total"] == 1_000_000
+    assert answer.body["nodes"] == {"level": [0], "fn": [0], "self": [1_000_000], "samples": [1]}
+    packed = await scene.call("GET", place, headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.data) == answer.data
+    tag = answer.headers["etag"]
+    same = await scene.call("GET", place, headers={"If-None-Match": tag})
+    assert (same.status, same.data) == (304, b"")
+    by_count = await scene.call("GET", f"{place}&sample_type=samples&max_nodes=1")
+    assert by_count.headers["etag"] != tag
+    assert by_count.body["unit"] == "count"
+
+
+async def test_what_a_format_or_a_profile_does_not_know_is_refused(scene: Scene) -> None:
+    taken = await scene.profile()
+    place = f"profile-sessions/{taken.headers['x-isoprof-session']}/profile"
+    for query, pointers in (
+        ("format=flamegraph&sample_type=wall", ["query/sample_type"]),
+        ("format=top&sample_type=WALL%20", ["query/sample_type"]),
+        ("format=top&max_nodes=5", ["query/max_nodes"]),
+        ("sample_type=cpu&max_nodes=5", ["query/max_nodes", "query/sample_type"]),
+        ("format=flamegraph&max_nodes=0", ["query/max_nodes"]),
+        ("format=flamegraph&focus=x", ["query/focus"]),
+    ):
+        answer = await scene.call("GET", f"{place}?{query}")
+        assert answer.status == 400
+        assert answer.pointers == pointers
 
 
 async def test_profile_before_it_is_there(scene: Scene) -> None:

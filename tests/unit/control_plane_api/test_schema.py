@@ -117,7 +117,7 @@ def test_workers_refused(text: str) -> None:
     [
         (schema.PageQuery, {"page": "x"}, "query/page"),
         (schema.PageQuery, {"per_page": "101"}, "query/per_page"),
-        (schema.FormatQuery, {"format": "exe"}, "query/format"),
+        (schema.ProfileQuery, {"format": "exe"}, "query/format"),
     ],
 )
 def test_queries(model: Any, raw: dict[str, str], expected: str) -> None:
