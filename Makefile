@@ -29,9 +29,10 @@ demo: setup-run ## start it all on this machine, profile two Workers; ONCE=1 end
 
 .PHONY: test
 test: setup-dev ## every test; ARGS="tests/unit -k top" for some
-	@$(PY) -m pytest -n 2 $(if $(ARGS),--dist loadgroup $(ARGS),--ignore=tests/e2e)
+	@$(if $(ARGS),:,npm --prefix dashboard run --silent test)
+	@$(PY) -m pytest -n 2 $(if $(ARGS),--dist loadgroup $(ARGS),--ignore=tests/e2e --ignore=tests/browser)
 	@# On their own: they share one fleet of sixteen processes, and measure nothing well beside others.
-	@$(if $(ARGS),:,$(PY) -m pytest tests/e2e)
+	@$(if $(ARGS),:,$(PY) -m pytest tests/e2e tests/browser)
 
 .PHONY: check
 check: setup-dev ## formatting, types, layers, schemas, container files
@@ -41,6 +42,8 @@ check: setup-dev ## formatting, types, layers, schemas, container files
 	$(BIN)/lint-imports
 	node_modules/.bin/buf lint
 	$(PY) setup/gen.py --check
+	npm --prefix dashboard run --silent check
+	$(PY) setup/bundle.py
 	$(BIN)/hadolint services/Dockerfile
 	@if docker compose version >/dev/null 2>&1; then echo docker compose config -q; docker compose config -q; \
 	else echo "docker compose is not here: docker-compose.yml is not checked by it"; fi
@@ -56,13 +59,15 @@ lock: ## requirements/*.txt and package-lock.json, after a change to what they l
 	cd requirements && $(UV) pip compile $(COMPILE) -o dev.txt dev.in
 	cd requirements && $(UV) pip compile $(COMPILE) -c dev.txt -o run.txt run.in
 	cd requirements && $(UV) pip compile $(COMPILE) -o node.txt node.in
-	npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
+	npm install $(NPM_LOCK)
+	npm --prefix dashboard install $(NPM_LOCK)
 
+NPM_LOCK := --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 
 .PHONY: clean
 clean: ## remove what set-up, demo and tests made
-	rm -rf .venv node_modules .isoprof .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv node_modules dashboard/node_modules dashboard/dist .isoprof .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f worker-cpu.pprof worker-heap.pprof
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

