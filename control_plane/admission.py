@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Literal
 from contract.faults import Fault, FieldError, Reason
 from contract.ids import LATEST, VERSION_PREFIX, actor_id_of
 from contract.messages import Actor, ProfileType
+from control_plane import isolates
 from control_plane.session import SessionEvent, lifetime_ms
-from control_plane.store import accounts, captures, idempotency, sessions, workers
+from control_plane.store import accounts, captures, idempotency, metals, sessions, workers
 from control_plane.store.accounts import Permission, Token
 from control_plane.store.captures import Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from control_plane.settings import Settings
     from control_plane.store.database import Connection, Database
     from control_plane.store.idempotency import Key
@@ -52,6 +55,8 @@ class ProfileRequest:
         worker: id or name.
         version: UUID, a prefix of it, or ``latest``.
         origin: ``sync`` for a caller that waits, ``api`` for one that asks again by id.
+        isolates: how many to capture at the same time; 1 for an actor.
+        datacenters: the only ones to capture in; empty for any.
     """
 
     worker: str
@@ -62,6 +67,8 @@ class ProfileRequest:
     actor: Actor | NamedActor | None = None
     labels: dict[str, str] = field(default_factory=dict)
     origin: Literal["sync", "api"] = "api"
+    isolates: int = 1
+    datacenters: tuple[str, ...] = ()
 
 
 def token_hash(token_text: str) -> bytes:
@@ -171,7 +178,8 @@ async def admit(
     Raises:
         Fault: profiling_disabled, worker_unknown, version_unknown, version_ambiguous,
             actor_inactive for a namespace of another Worker, request_invalid for a name no id can
-            be derived from, idempotency_key_reused, store_unavailable.
+            be derived from and for an unknown datacenter, idempotency_key_reused,
+            store_unavailable.
     """
     try:
         return await _admit(db, account_id, request, session_id, settings, key)
@@ -201,6 +209,7 @@ async def _admit(
         worker = await resolve_worker(conn, account_id, request.worker)
         version = await resolve_version(conn, worker, request.version)
         actor, actor_name = await _actor(conn, worker, request.actor)
+        await _there(conn, request.datacenters)
         return await sessions.add(
             conn,
             sessions.Wanted(
@@ -216,6 +225,8 @@ async def _admit(
                 actor=actor,
                 actor_name=actor_name,
                 labels=request.labels,
+                isolates=request.isolates,
+                datacenters=request.datacenters,
                 lifetime_ms=lifetime_ms(request.duration_ms, settings.session_slack_ms),
             ),
         )
@@ -265,6 +276,25 @@ async def _actor(
     return Actor(namespace_id=asked.namespace_id, actor_id=actor_id), asked.name
 
 
+async def _there(conn: Connection, datacenters: Sequence[str]) -> None:
+    """Refuse datacenters in which no metal has ever reported.
+
+    Raises:
+        Fault: request_invalid, naming each.
+    """
+    if not datacenters:
+        return
+    known = await metals.datacenters(conn, datacenters)
+    fields = tuple(
+        FieldError(pointer=f"/datacenters/{index}", message=f"There is no datacenter {name}.")
+        for index, name in enumerate(datacenters)
+        if name not in known
+    )
+    if fields:
+        told = "; ".join(f"{field.pointer}: {field.message}" for field in fields)
+        raise Fault(Reason.REQUEST_INVALID, told, fields=fields)
+
+
 async def show(db: Database, account_id: str, session_id: str) -> Session:
     """Read a session of the account.
 
@@ -299,8 +329,13 @@ async def cancel(db: Database, account_id: str, session_id: str, *, discard: boo
         for capture in live:
             if capture.stop is None or discard:
                 await captures.order_stop(conn, capture, stop)
-        if live and not discard:
-            return session
+        if not discard:
+            session = await sessions.stop_sampling(conn, session)
+            if live:
+                return session
+            if isolates.goes_on(tried):
+                await sessions.make_due(conn, session)
+                return session
         ended = await sessions.move(
             conn,
             session,

@@ -1,13 +1,14 @@
-"""Where a session's next capture goes, by what the store knows; or why nowhere."""
+"""Where a session's next captures go, by what the store knows; or why nowhere."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from contract.faults import Fault, Reason
-from control_plane import placement
-from control_plane.placement import Limits
+from control_plane import isolates, placement
+from control_plane.placement import Asked, Limits
 from control_plane.store import metals, sightings
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from contract.messages import Actor
-    from control_plane.placement import Candidate, Placement
+    from control_plane.placement import Candidate, Selection
     from control_plane.settings import Settings
     from control_plane.store.captures import Capture
     from control_plane.store.database import Connection
@@ -38,22 +39,36 @@ _MISSED = frozenset(
 _INACTIVE = frozenset({Reason.ACTOR_INACTIVE, Reason.NOT_LOADED, Reason.NO_RECENT_EXECUTION})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Metals for a session's next captures, one each.
+
+    Args:
+        why_fewer: what the caller is told of those that were asked for and not found.
+    """
+
+    chosen: tuple[Candidate, ...]
+    why_fewer: Fault | None = None
+
+
 async def find(
     conn: Connection,
     session: Session,
     tried: Sequence[Capture],
+    count: int,
     settings: Settings,
     rng: Random,
-) -> Candidate | None:
-    """Choose a metal that has not failed this session yet.
+) -> Found | None:
+    """Choose up to ``count`` metals that have not failed this session yet.
 
     Returns:
         None: not yet. An actor was missed where it was seen last; where it went is told shortly.
 
     Raises:
-        Fault: what the caller is told when there is none; after a try, why that one failed.
+        Fault: what the caller is told when there is none and nothing of the session goes on; after
+            a try, why that one failed.
     """
-    failed_on = {c.metal_id for c in tried}
+    failed_on = isolates.failed_on(session, tried)
     only_metal = None
     if session.actor is not None:
         seen = await sightings.actor(conn, session.account_id, session.actor)
@@ -69,15 +84,31 @@ async def find(
         session.version_id,
         only_metal=only_metal,
     )
-    placed = placement.choose(
+    placed = placement.select(
         candidates,
-        failed_on=failed_on,
+        Asked(
+            count=count,
+            failed_on=failed_on,
+            standing=isolates.standing(session, tried),
+            datacenters=session.datacenters,
+        ),
         limits=Limits(recent_ms=settings.recent_ms, silent_ms=settings.agent_silent_ms),
         rng=rng,
     )
-    if placed.chosen is None:
+    if len(placed.chosen) == count:
+        return Found(chosen=placed.chosen)
+    if not placed.chosen and not isolates.goes_on(tried):
         raise await _nowhere(conn, session, tried, placed, settings)
-    return placed.chosen
+    found = len(placed.chosen) + len(isolates.parts_tried(tried))
+    return Found(
+        chosen=placed.chosen,
+        why_fewer=Fault(
+            placement.verdict(placed),
+            f"{min(found, session.isolates)} of {session.isolates} isolates could be asked "
+            f"({placed.explained()}).",
+            retry_after_s=placed.retry_after_s,
+        ),
+    )
 
 
 def last_word(session: Session, tried: Sequence[Capture]) -> Fault:
@@ -134,7 +165,7 @@ async def _nowhere(
     conn: Connection,
     session: Session,
     tried: Sequence[Capture],
-    placed: Placement,
+    placed: Selection,
     settings: Settings,
 ) -> Fault:
     reason = placement.verdict(placed)
@@ -152,6 +183,8 @@ async def _nowhere(
         conn, session.account_id, session.worker_id, recent_ms=settings.recent_ms
     )
     said = f"Version {session.version_id} has not run lately"
+    if session.datacenters:
+        said += f" in {', '.join(session.datacenters)}"
     others = ", ".join(v for v in running if v != session.version_id)
     return Fault(reason, f"{said}; what runs is {others}." if others else f"{said}.")
 

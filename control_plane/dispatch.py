@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from contract.faults import Fault, Reason
 from contract.messages import Accepted, Order
-from control_plane import destination, retry
-from control_plane.session import CaptureEvent, SessionEvent
+from control_plane import ordering
+from control_plane.merging import Merging
+from control_plane.session import CaptureEvent
 from control_plane.store import captures, reports, sessions
 from control_plane.store.captures import Stop
 from control_plane.store.notices import DISPATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from random import Random
 
     from contract.messages import CaptureKey, CaptureReport
+    from control_plane.blobs import Blobs
+    from control_plane.ordering import Ordered, Step
     from control_plane.settings import Settings
     from control_plane.store.captures import Capture
     from control_plane.store.database import Connection, Database
     from control_plane.store.notices import Notices
     from control_plane.store.sessions import Session
-
-# Agents tell what ran within seconds.
-_LOOK_AGAIN_MS = 500
 
 log = structlog.get_logger(__name__)
 
@@ -64,16 +63,6 @@ class Agents(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Ordered:
-    """A capture whose order is to be sent; ``resumed``: another replica may have sent it."""
-
-    session: Session
-    capture: Capture
-    address: str
-    resumed: bool
-
-
 class _Unknown(Exception):  # noqa: N818 - never leaves this module
     """The agent knows nothing of the capture."""
 
@@ -91,6 +80,7 @@ class Dispatch:
         db: Database,
         notices: Notices,
         agents: Agents,
+        blobs: Blobs,
         settings: Settings,
         *,
         replica: str,
@@ -102,7 +92,9 @@ class Dispatch:
         self._settings = settings
         self._replica = replica
         self._rng = rng
+        self._merging = Merging(db, blobs, replica=replica, lease_ms=settings.lease_ms)
         self._slots = asyncio.Semaphore(settings.max_orders)
+        self._calls = asyncio.Semaphore(settings.max_orders)
         self._stop_slots = asyncio.Semaphore(settings.max_orders)
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -147,14 +139,15 @@ class Dispatch:
         for task in self._sending:
             task.cancel()
 
-    def _send(self, work: Coroutine[object, object, None], slots: asyncio.Semaphore) -> None:
+    def _send(self, work: Coroutine[object, object, None], slots: asyncio.Semaphore | None) -> None:
         task = asyncio.create_task(work)
         self._sending.add(task)
         task.add_done_callback(lambda done: self._sent(done, slots))
 
-    def _sent(self, task: asyncio.Task[None], slots: asyncio.Semaphore) -> None:
+    def _sent(self, task: asyncio.Task[None], slots: asyncio.Semaphore | None) -> None:
         self._sending.discard(task)
-        slots.release()
+        if slots is not None:
+            slots.release()
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Fault):
             # The lease lapses, and whoever claims the session then asks the agent how it stands.
@@ -165,70 +158,37 @@ class Dispatch:
     async def _claim_order(self) -> bool:
         await self._slots.acquire()
         try:
-            claimed, ordered = await self._order()
+            claimed, step = await self._order()
         except BaseException:
             self._slots.release()
             raise
-        if ordered is None:
-            self._slots.release()
-        else:
-            self._send(self._start(ordered), self._slots)
-            # The order goes out before the next one is looked for.
+        if step.merge is not None:
+            # Orders do not wait for merges: their slots are their own.
+            self._send(self._merging.merge(step.merge), None)
+        if step.orders:
+            self._send(self._start_all(step.orders), self._slots)
+            # The orders go out before the next ones are looked for.
             await asyncio.sleep(0)
+        else:
+            self._slots.release()
         return claimed
 
-    async def _order(self) -> tuple[bool, _Ordered | None]:
-        """Claim a due session; write its next capture, or its end. Sent after the commit."""
+    async def _order(self) -> tuple[bool, Step]:
+        """Claim a due session; write its next captures, or its end. Sent after the commit."""
         async with self._db.begin() as conn:
             session = await sessions.claim(conn, self._replica, lease_ms=self._settings.lease_ms)
             if session is None:
-                return False, None
-            tried = await captures.of_session(conn, session.account_id, session.session_id)
-            live = next((c for c in tried if c.live), None)
-            if live is not None:
-                address = await captures.current_address(conn, live)
-                return True, _Ordered(session=session, capture=live, address=address, resumed=True)
-            if tried and self._gives_up(session, tried[-1]):
-                await self._end(conn, session, destination.last_word(session, tried))
-                return True, None
-            try:
-                chosen = await destination.find(conn, session, tried, self._settings, self._rng)
-            except Fault as fault:
-                await self._end(conn, session, fault)
-                return True, None
-            if chosen is None:
-                await sessions.look_again(conn, session, in_ms=_LOOK_AGAIN_MS)
-                return True, None
-            capture = await captures.add(conn, session, chosen)
-            session = await sessions.counted(conn, session)
-            return True, _Ordered(
-                session=session, capture=capture, address=chosen.address, resumed=False
-            )
+                return False, ordering.NOTHING
+            return True, await ordering.next_step(conn, session, self._settings, self._rng)
 
-    def _gives_up(self, session: Session, last: Capture) -> bool:
-        following = retry.after(
-            last.reason or Reason.INTERNAL,
-            attempts=session.captures,
-            max_attempts=self._settings.max_attempts,
-            remaining_ms=session.remaining_ms,
-            needed_ms=session.duration_ms + self._settings.finish_margin_ms,
-        )
-        return last.stop is Stop.KEEP or following is retry.Next.GIVE_UP
+    async def _start_all(self, orders: Sequence[Ordered]) -> None:
+        """Send a session's orders side by side; what one comes to is nothing to the others."""
+        ended = await asyncio.gather(*map(self._start, orders), return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
 
-    async def _end(self, conn: Connection, session: Session, fault: Fault) -> None:
-        log.info("session_failed", session_id=session.session_id, reason=fault.reason)
-        # Stopped by its owner before there was anything to keep.
-        stopped = fault.reason is Reason.CAPTURE_STOPPED
-        await sessions.move(
-            conn,
-            session,
-            SessionEvent.CANCELLED if stopped else SessionEvent.GAVE_UP,
-            reason=Reason.SESSION_CANCELLED if stopped else fault.reason,
-            message=fault.message,
-            retry_after_s=fault.retry_after_s,
-        )
-
-    async def _start(self, ordered: _Ordered) -> None:
+    async def _start(self, ordered: Ordered) -> None:
         session, capture = ordered.session, ordered.capture
         order = Order(
             key=capture.key,
@@ -241,17 +201,18 @@ class Dispatch:
             deadline_ms=_deadline_ms(session, capture),
             actor=session.actor,
         )
-        answer = await self._ask(ordered, order)
+        async with self._calls:
+            answer = await self._ask(ordered, order)
         if isinstance(answer, Fault):
             await self._refused(ordered, answer)
         elif isinstance(answer, Accepted):
             await self._accepted(ordered, answer.isolate_id)
         else:
-            async with self._db.begin() as conn:
+            async with self._db.begin(in_turn=session.session_id) as conn:
                 session, capture = await _again(conn, capture)
                 await reports.take_in(conn, session, capture, answer)
 
-    async def _ask(self, ordered: _Ordered, order: Order) -> Accepted | CaptureReport | Fault:
+    async def _ask(self, ordered: Ordered, order: Order) -> Accepted | CaptureReport | Fault:
         timeout_s = self._settings.order_timeout_ms / 1000
         try:
             if ordered.resumed:
@@ -268,7 +229,7 @@ class Dispatch:
         except Fault as fault:
             return fault
 
-    async def _show(self, ordered: _Ordered) -> CaptureReport:
+    async def _show(self, ordered: Ordered) -> CaptureReport:
         try:
             capture = ordered.capture
             return await self._agents.show_capture(
@@ -279,8 +240,8 @@ class Dispatch:
                 raise _Unknown from None
             raise
 
-    async def _accepted(self, ordered: _Ordered, isolate_id: str) -> None:
-        async with self._db.begin() as conn:
+    async def _accepted(self, ordered: Ordered, isolate_id: str) -> None:
+        async with self._db.begin(in_turn=ordered.session.session_id) as conn:
             session, capture = await _again(conn, ordered.capture)
             if capture.live:
                 await reports.accept(conn, session, capture, isolate_id)
@@ -296,9 +257,9 @@ class Dispatch:
             metal=capture.metal_id,
         )
 
-    async def _refused(self, ordered: _Ordered, fault: Fault) -> None:
+    async def _refused(self, ordered: Ordered, fault: Fault) -> None:
         unreachable = fault.reason is Reason.AGENT_UNREACHABLE
-        async with self._db.begin() as conn:
+        async with self._db.begin(in_turn=ordered.session.session_id) as conn:
             session, capture = await _again(conn, ordered.capture)
             if not await sessions.holds_lease(conn, session, self._replica) and session.live:
                 return
@@ -354,7 +315,7 @@ class Dispatch:
             told = False
         except Fault as fault:
             told = fault.reason is Reason.CAPTURE_UNKNOWN
-        async with self._db.begin() as conn:
+        async with self._db.begin(in_turn=capture.session_id) as conn:
             session, current = await _again(conn, capture)
             # A stop that became a discard meanwhile is still to be told.
             if current.stop is capture.stop:

@@ -227,7 +227,7 @@ class Intake:
 
         A metal that asks for another's is refused, and that is kept in the session's history.
         """
-        async with self._db.begin() as conn:
+        async with self._db.begin(in_turn=key.session_id) as conn:
             session, capture = await _locked(conn, key)
             theirs = metal_id in {None, capture.metal_id}
             if theirs:
@@ -294,7 +294,7 @@ class Intake:
             session, _ = await _locked(conn, manifest.key, manifest.metal_id)
         blob = _blob_key(session, manifest)
         await self._blobs.put(blob, data)
-        async with self._db.begin() as conn:
+        async with self._db.begin(in_turn=session.session_id) as conn:
             session, capture = await _locked(conn, manifest.key, manifest.metal_id)
             await _store(conn, session, capture, manifest, blob)
         log.info("profile_stored", session_id=session.session_id, size_bytes=len(data))
@@ -402,7 +402,7 @@ async def _may_bring(
     if capture.live:
         # Agents free the isolate before they have anything to send.
         await captures.heard(conn, capture, freed=True)
-        await sessions.move(conn, session, SessionEvent.SAMPLED)
+        await reports.sampled(conn, session)
 
 
 async def _store(
@@ -416,9 +416,12 @@ async def _store(
         isolate_id=manifest.isolate_id,
         sampled_ms=manifest.window_ms,
     )
-    if moved is not None:
+    if moved is not None and session.isolates == 1:
         await sessions.move(conn, session, SessionEvent.STORED)
-    elif capture.state is not CaptureState.UPLOADED:
+    elif moved is not None and session.live:
+        # The last one makes the session due, and dispatch has all of them merged.
+        await reports.settle(conn, session, stored=True)
+    elif moved is None and capture.state is not CaptureState.UPLOADED:
         await history.record(
             conn,
             session.account_id,

@@ -10,6 +10,9 @@ from enum import StrEnum, unique
 
 from contract.messages import CaptureState
 
+MAX_ISOLATES = 64
+"""How many isolates one session may ask for."""
+
 
 @unique
 class SessionState(StrEnum):

@@ -59,6 +59,8 @@ class Settings:
         capture_lease_ms: a running capture unheard of for longer is lost.
         session_slack_ms: what a session may take beyond its captures.
         finish_margin_ms: what a capture takes beyond its window at least.
+        merge_grace_ms: what a session of several isolates may take beyond its deadline to merge the
+            profiles it has.
         dispatch_poll_ms: how often dispatch looks without being told.
         sweep_interval_ms: how often the sweep looks.
         upload_max_bytes: size of one profile.
@@ -93,6 +95,7 @@ class Settings:
     capture_lease_ms: int = 20_000
     session_slack_ms: int = 15_000
     finish_margin_ms: int = 2_000
+    merge_grace_ms: int = 30_000
     dispatch_poll_ms: int = 1_000
     sweep_interval_ms: int = 1_000
     upload_max_bytes: int = 64 * 1024 * 1024

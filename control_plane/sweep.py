@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 import structlog
 
 from contract.faults import Fault, Reason
+from contract.messages import CaptureState
 from control_plane.session import CaptureEvent, SessionEvent
 from control_plane.store import captures, idempotency, reports, sessions, sightings
 from control_plane.store.captures import Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from contract.messages import CaptureKey
     from control_plane.settings import Settings
-    from control_plane.store.database import Database
+    from control_plane.store.captures import Capture
+    from control_plane.store.database import Connection, Database
 
 log = structlog.get_logger(__name__)
 
@@ -62,8 +66,16 @@ class Sweep:
 
     async def _expire_one(self) -> bool:
         async with self._db.begin() as conn:
-            overdue = await sessions.overdue(conn, limit=1)
+            grace_ms = self._settings.merge_grace_ms
+            overdue = await sessions.overdue(conn, grace_ms=grace_ms, limit=1)
             for session in overdue:
+                tried = await captures.of_session(conn, session.account_id, session.session_id)
+                may_merge = session.isolates > 1 and session.remaining_ms > -grace_ms
+                if may_merge and any(c.state is CaptureState.UPLOADED for c in tried):
+                    # What it has is merged; what it has not is lost.
+                    await _lose_live(conn, tried)
+                    await sessions.make_due(conn, session)
+                    continue
                 await sessions.move(
                     conn,
                     session,
@@ -71,16 +83,7 @@ class Sweep:
                     reason=Reason.DEADLINE_PASSED,
                     message=f"did not end within its deadline, {session.state} by then",
                 )
-                tried = await captures.of_session(conn, session.account_id, session.session_id)
-                for capture in (c for c in tried if c.live):
-                    await captures.move(
-                        conn,
-                        capture,
-                        CaptureEvent.LOST,
-                        reason=Reason.DEADLINE_PASSED,
-                        message="the session's deadline passed",
-                    )
-                    await captures.order_stop(conn, capture, Stop.DISCARD)
+                await _lose_live(conn, tried)
                 log.info("session_expired", session_id=session.session_id, state=session.state)
         return bool(overdue)
 
@@ -108,3 +111,15 @@ class Sweep:
             capture=key.capture,
             metal=capture.metal_id,
         )
+
+
+async def _lose_live(conn: Connection, tried: Sequence[Capture]) -> None:
+    for capture in (c for c in tried if c.live):
+        await captures.move(
+            conn,
+            capture,
+            CaptureEvent.LOST,
+            reason=Reason.DEADLINE_PASSED,
+            message="the session's deadline passed",
+        )
+        await captures.order_stop(conn, capture, Stop.DISCARD)

@@ -193,7 +193,14 @@ class Captures:
         if known is not None:
             return known
         now_ms = self._now_ms()
-        target = choice.choose(order, targets, self._activity, self._holds, now_ms)
+        target = choice.choose(
+            order,
+            targets,
+            self._activity,
+            self._holds,
+            now_ms,
+            had=self._endings.isolates_of(order.key.session_id),
+        )
         hold = self._holds.take(target.isolate_id, now_ms, order.duration_ms + AROUND_MS)
         capture = _Capture(
             order=order,

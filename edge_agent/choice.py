@@ -8,7 +8,7 @@ from contract.faults import Fault, Reason
 from edge_agent.hold import busy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from contract.messages import Actor, Order
     from edge_agent.activity import Activity
@@ -17,12 +17,23 @@ if TYPE_CHECKING:
 
 
 def choose(
-    order: Order, targets: Iterable[Target], activity: Activity, holds: Holds, now_ms: int
+    order: Order,
+    targets: Iterable[Target],
+    activity: Activity,
+    holds: Holds,
+    now_ms: int,
+    *,
+    had: Collection[str] = (),
 ) -> Target:
     """The isolate to sample. The caller takes its hold without awaiting anything in between.
 
+    Args:
+        had: isolates that the order's session has captured here already; not once more, but for
+            an actor, which lives in one.
+
     Raises:
-        Fault: not_loaded, also for an isolate shared with another account; no_recent_execution when
+        Fault: not_loaded, also for an isolate shared with another account and when the session had
+            all there are; no_recent_execution when
             it is loaded but never ran; actor_inactive; isolates_busy with the time until one is
             free.
     """
@@ -37,6 +48,13 @@ def choose(
         raise Fault(
             Reason.NO_RECENT_EXECUTION, "The version is loaded on this metal but never ran here."
         )
+    if order.actor is None:
+        ran = [isolate_id for isolate_id in ran if isolate_id not in had]
+        if not ran:
+            raise Fault(
+                Reason.NOT_LOADED,
+                "The session has captured every isolate of this version on this metal.",
+            )
     held = {isolate_id: holds.held_ms(isolate_id, now_ms) for isolate_id in ran}
     free = [isolate_id for isolate_id in ran if not held[isolate_id]]
     if not free:

@@ -49,6 +49,14 @@ class Endings:
         """How a capture ended; None when that is not known, or not any more."""
         return self._kept.get(key)
 
+    def isolates_of(self, session_id: str) -> set[str]:
+        """Isolates in which captures of a session ended; empty when none is remembered."""
+        return {
+            ended.report.isolate_id
+            for key, ended in self._kept.items()
+            if key.session_id == session_id and ended.report.isolate_id
+        }
+
     def remember(self, order: Order | None, report: CaptureReport) -> None:
         """Keep an end that nobody need be told."""
         self._kept[report.key] = Ended(order=order, report=report)

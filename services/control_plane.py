@@ -86,9 +86,8 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         if "dispatch" in configured.roles:
             agents = GrpcAgents(shown, deadline_s=configured.order_timeout_ms / 1000)
             stack.push_async_callback(agents.close)
-            dispatch = Dispatch(
-                db, notices, agents, configured, replica=_replica(), rng=random.SystemRandom()
-            )
+            rng = random.SystemRandom()
+            dispatch = Dispatch(db, notices, agents, blobs, configured, replica=_replica(), rng=rng)
             steps.append(await stack.enter_async_context(step("dispatch", dispatch.run())))
         if "sweep" in configured.roles:
             sweep = Sweep(db, configured)

@@ -72,6 +72,10 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
             web.get(SESSIONS, session_list.list_sessions),
             web.get(f"{SESSIONS}/{{session_id}}", sessions.show),
             web.get(f"{SESSIONS}/{{session_id}}/profile", profiles.download),
+            web.get(
+                f"{SESSIONS}/{{session_id}}/captures/{{capture}}/profile",
+                profiles.download_capture,
+            ),
             web.post(f"{SESSIONS}/{{session_id}}/stop", sessions.stop),
             web.delete(f"{SESSIONS}/{{session_id}}", sessions.discard),
             *dashboard.routes(),

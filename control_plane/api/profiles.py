@@ -12,7 +12,8 @@ from control_plane.admission import ProfileRequest
 from control_plane.api import auth, encoding, renderings, schema, strict_json, waiting
 from control_plane.api.parts import PARTS
 from control_plane.session import SessionState
-from control_plane.store import profiles
+from control_plane.store import captures, profiles
+from control_plane.store.profiles import MergedProfile, StoredProfile
 from pprof import codec, formats
 from pprof.check import ProfileInvalid
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from control_plane.api.parts import Parts
-    from control_plane.store.profiles import StoredProfile
     from control_plane.store.sessions import Session
+
+Kept = StoredProfile | MergedProfile
 
 PPROF_TYPE = "application/vnd.google.protobuf"
 
@@ -42,12 +44,29 @@ async def download(request: web.Request) -> web.Response:
     account_id = await auth.account(request)
     asked = schema.profile_query(request)
     session = await ready(request, account_id, schema.session_id(request))
-    stored = await _stored(request.app[PARTS], session)
+    stored = await whole(request.app[PARTS], session)
+    return await _answer(request, session, stored, asked)
+
+
+async def download_capture(request: web.Request) -> web.Response:
+    """Answer one isolate's profile, also while others of its session are still captured."""
+    account_id = await auth.account(request)
+    asked = schema.profile_query(request)
+    parts = request.app[PARTS]
+    number = schema.capture(request)
+    session = await admission.show(parts.db, account_id, schema.session_id(request))
+    return await _answer(request, session, await _of_capture(parts, session, number), asked)
+
+
+async def _answer(
+    request: web.Request, session: Session, stored: Kept, asked: schema.ProfileQuery
+) -> web.Response:
     if asked.format in formats.FORMATS:
         return await _rendered(request, session, stored, asked)
+    name = _file_name(session, stored, asked.format)
     headers = _told(session, stored) | {
         "ETag": f'"{stored.sha256}"',
-        "Content-Disposition": f'attachment; filename="{_file_name(session, asked.format)}"',
+        "Content-Disposition": f'attachment; filename="{name}"',
         "Cache-Control": "private, max-age=31536000, immutable",
     }
     if renderings.has_it(request, stored.sha256):
@@ -81,13 +100,13 @@ async def ready(request: web.Request, account_id: str, session_id: str) -> Sessi
 
 
 async def _rendered(
-    request: web.Request, session: Session, stored: StoredProfile, asked: schema.ProfileQuery
+    request: web.Request, session: Session, stored: Kept, asked: schema.ProfileQuery
 ) -> web.Response:
     form = formats.FORMATS[asked.format]
     tag = f"{stored.sha256}-{asked.format}-{form.version}-{asked.sample_type}-{asked.max_nodes}"
     headers = _told(session, stored) | {
         "ETag": f'"{tag}"',
-        "Content-Disposition": f'inline; filename="{_file_name(session, form.ending)}"',
+        "Content-Disposition": f'inline; filename="{_file_name(session, stored, form.ending)}"',
         # Not for ever: a later version of this program may draw the same profile better.
         "Cache-Control": "private, no-cache",
     }
@@ -139,25 +158,65 @@ def _asked(request: web.Request, raw: bytes) -> ProfileRequest:
     )
 
 
-async def _read(parts: Parts, session: Session) -> tuple[StoredProfile, bytes]:
-    stored = await _stored(parts, session)
+async def _read(parts: Parts, session: Session) -> tuple[Kept, bytes]:
+    stored = await whole(parts, session)
     return stored, await bytes_of(parts, stored)
 
 
-async def _stored(parts: Parts, session: Session) -> StoredProfile:
+async def whole(parts: Parts, session: Session) -> Kept:
+    """Read what is known of a ready session's own profile: the merged one of several isolates."""
     async with parts.db.read() as conn:
+        if session.isolates > 1:
+            merged = await profiles.merged_of(conn, session.account_id, (session.session_id,))
+            if merged:
+                return merged[session.session_id]
         stored = await profiles.of_session(conn, session.account_id, session.session_id)
     if not stored:
         raise Fault(Reason.INTERNAL, f"session {session.session_id} is ready without a profile")
     return stored[0]
 
 
-async def bytes_of(parts: Parts, stored: StoredProfile) -> bytes:
-    """Read a stored profile's bytes, as its agent packed them."""
+async def _of_capture(parts: Parts, session: Session, number: int) -> StoredProfile:
+    """Read what is known of one capture's profile.
+
+    Raises:
+        Fault: capture_unknown for a capture that never was or ended without one, and for all of a
+            discarded session; session_not_ready while it may still come.
+    """
+    named = session.account_id, session.session_id
+    async with parts.db.read() as conn:
+        stored = await profiles.of_capture(conn, *named, number)
+        capture = await captures.read(conn, session, number)
+    if session.state is SessionState.CANCELLED:
+        raise Fault(Reason.CAPTURE_UNKNOWN, "The session was cancelled and keeps no profile.")
+    if stored is not None:
+        return stored
+    if capture is None:
+        raise Fault(Reason.CAPTURE_UNKNOWN, "The session has no such capture.")
+    if capture.live:
+        raise Fault(
+            Reason.SESSION_NOT_READY,
+            f"Capture {number} is {capture.state.value}; it has no profile yet.",
+        )
+    raise Fault(
+        Reason.CAPTURE_UNKNOWN,
+        f"Capture {number} has no profile: it was {capture.state.value}. {capture.message}".strip(),
+    )
+
+
+async def bytes_of(parts: Parts, stored: Kept) -> bytes:
+    """Read a stored profile's bytes, as its agent, or the merge, packed them."""
     return await parts.blobs.get(stored.blob, stored.sha256)
 
 
-def _told(session: Session, stored: StoredProfile) -> dict[str, str]:
+def _told(session: Session, stored: Kept) -> dict[str, str]:
+    if isinstance(stored, MergedProfile):
+        return {
+            "X-Isoprof-Session": session.session_id,
+            "X-Isoprof-Version": session.version_id,
+            "X-Isoprof-Samples": str(stored.samples),
+            "X-Isoprof-Isolates": f"{len(stored.captures)}/{session.isolates}",
+        }
     return {
         "X-Isoprof-Session": session.session_id,
         "X-Isoprof-Datacenter": stored.datacenter,
@@ -183,8 +242,10 @@ def _title(session: Session) -> str:
     return f"{session.worker_name} {session.version_id[:8]} {session.profile_type.value}, {taken}"
 
 
-def _file_name(session: Session, ending_: str) -> str:
+def _file_name(session: Session, stored: Kept, ending_: str) -> str:
     # Worker names are restricted to characters that are safe here; the rest is ours.
     stem = f"{session.worker_name}-{session.version_id[:8]}-{session.profile_type.value}"
     taken = session.created_at.strftime("%Y%m%dT%H%M%SZ")
-    return f"{stem}-{taken}.{ending_}"
+    several = session.isolates > 1
+    part = f"-{stored.capture}" if several and isinstance(stored, StoredProfile) else ""
+    return f"{stem}-{taken}{part}.{ending_}"

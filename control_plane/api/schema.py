@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from contract import ids
 from contract.faults import Fault, FieldError, Reason
 from contract.messages import Actor, ProfileType
+from control_plane.session import MAX_ISOLATES
 from pprof import formats
 from pprof.flame import DEFAULT_MAX_NODES
 
@@ -30,6 +31,7 @@ LabelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 Format = Literal["pprof", "pprof.gz", "flamegraph", "top"]
 LabelText = Annotated[str, Field(max_length=256)]
 ActorId = Annotated[str, Field(pattern=ids.ACTOR_ID.pattern)]
+Datacenter = Annotated[str, Field(pattern=ids.METAL_ID.pattern)]
 ActorName = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
@@ -64,6 +66,8 @@ class SessionBody(ProfileBody):
     version: Annotated[str, Field(min_length=1, max_length=36)] = ids.LATEST
     sampling_interval_us: Annotated[int, Field(ge=100, le=100_000)] = 1_000
     labels: Annotated[dict[LabelName, LabelText], Field(max_length=16)] = {}
+    isolates: Annotated[int, Field(ge=1, le=MAX_ISOLATES)] = 1
+    datacenters: Annotated[list[Datacenter], Field(min_length=1, max_length=64)] | None = None
 
 
 class PageQuery(BaseModel):
@@ -98,7 +102,8 @@ def body(model: type[Model], raw: Any) -> Model:
     """
     if not isinstance(raw, dict):
         raise invalid([FieldError(pointer="", message="The body must be one JSON object.")])
-    return _checked(model, raw, prefix="/", extra=_unpaired(raw, model))
+    extra = [*_unpaired(raw, model), *_of_one_isolate(raw, model)]
+    return _checked(model, raw, prefix="/", extra=extra)
 
 
 def session_body(raw: Any) -> SessionBody:
@@ -141,6 +146,14 @@ def profile_query(request: web.Request) -> ProfileQuery:
         told = f"Has no meaning for format {asked.format}."
         raise invalid([FieldError(pointer=f"query/{name}", message=told) for name in wrong])
     return asked
+
+
+def capture(request: web.Request) -> int:
+    """Return the capture's number of the path; what can't be one is unknown like one never made."""
+    text = request.match_info["capture"]
+    if not re.fullmatch("[1-9][0-9]{0,5}", text):
+        raise Fault(Reason.CAPTURE_UNKNOWN, "The session has no such capture.")
+    return int(text)
 
 
 def query(model: type[Model], raw: Mapping[str, str]) -> Model:
@@ -198,6 +211,15 @@ def _unpaired(raw: dict[str, Any], model: type[BaseModel]) -> list[FieldError]:
     return [FieldError(pointer="/actor_id", message=message)]
 
 
+def _of_one_isolate(raw: dict[str, Any], model: type[BaseModel]) -> list[FieldError]:
+    asked = raw.get("isolates", 1)
+    several = isinstance(asked, int) and asked > 1
+    if "isolates" not in model.model_fields or not several or raw.get("namespace_id") is None:
+        return []
+    message = "Must be 1 with namespace_id: a Durable Object lives in one isolate."
+    return [FieldError(pointer="/isolates", message=message)]
+
+
 def _twice(raw: Mapping[str, str], model: type[BaseModel]) -> list[FieldError]:
     # The items of a multidict are all that was given; as a dict it has the first of each name.
     named = [name for name, _ in raw.items() if name in model.model_fields]
@@ -237,6 +259,8 @@ _TOLD = {
     "extra_forbidden": "Unknown field.",
     "enum": "Must be {expected}.",
     "too_long": "Must have at most {max_length} entries.",
+    "too_short": "Must have at least {min_length} entry.",
+    "list_type": "Must be a list.",
     "dict_type": "Must be an object.",
     "int_type": "Must be a whole number.",
     "int_parsing": "Must be a whole number.",

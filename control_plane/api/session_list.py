@@ -137,8 +137,14 @@ async def list_sessions(request: web.Request) -> web.Response:
         named = [session.session_id for session in shown]
         tried = await captures.of_sessions(conn, account_id, named)
         stored = await profiles.of_sessions(conn, account_id, named)
+        merged = await profiles.merged_of(conn, account_id, named)
     views = [
-        session_view(one, tried.get(one.session_id, ()), stored.get(one.session_id, ()))
+        session_view(
+            one,
+            tried.get(one.session_id, ()),
+            stored.get(one.session_id, ()),
+            merged.get(one.session_id),
+        )
         for one in shown
     ]
     more = len(found) > asked.limit

@@ -65,7 +65,8 @@ async def _whole(request: web.Request, session: Session) -> dict[str, Any]:
     async with request.app[PARTS].db.read() as conn:
         tried = await captures.of_session(conn, session.account_id, session.session_id)
         stored = await profiles.of_session(conn, session.account_id, session.session_id)
-    return session_view(session, tried, stored)
+        merged = await profiles.merged_of(conn, session.account_id, (session.session_id,))
+    return session_view(session, tried, stored, merged.get(session.session_id))
 
 
 def _asked(document: Any) -> ProfileRequest:
@@ -81,5 +82,7 @@ def _asked(document: Any) -> ProfileRequest:
         sampling_interval_us=body.sampling_interval_us,
         actor=named or body.actor,
         labels=body.labels,
+        isolates=body.isolates,
+        datacenters=tuple(dict.fromkeys(body.datacenters or ())),
         origin="api",
     )

@@ -18,7 +18,7 @@ from control_plane.store.notices import CHANNEL, DISPATCH
 from control_plane.store.tables import captures, metals, sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from sqlalchemy import ColumnElement
@@ -45,11 +45,16 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Capture:
-    """One try. ``isolate_id`` is None until the agent has accepted."""
+    """One try. ``isolate_id`` is None until the agent has accepted.
+
+    Args:
+        part: which of the isolates its session asked for it stands for, from 1.
+    """
 
     account_id: str
     session_id: str
     capture: int
+    part: int
     state: CaptureState
     version_id: str
     metal_id: str
@@ -82,6 +87,7 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
     captures.c.account_id,
     captures.c.session_id,
     captures.c.capture,
+    captures.c.part,
     captures.c.state,
     captures.c.version_id,
     captures.c.metal_id,
@@ -117,36 +123,45 @@ def _is(capture: Capture) -> tuple[ColumnElement[bool], ...]:
     )
 
 
-async def add(conn: AsyncConnection, session: Session, chosen: Candidate) -> Capture:
-    """Insert the session's next capture as ``ordered``; the order goes out after the commit."""
+async def add(
+    conn: AsyncConnection, session: Session, chosen: Mapping[int, Candidate]
+) -> tuple[Capture, ...]:
+    """Insert the session's next captures as ``ordered``; the orders go out after the commit.
+
+    Args:
+        chosen: where to, by part; at least one.
+    """
+    ends_at = func.now() + timedelta(milliseconds=session.duration_ms) + _AROUND
     added = await conn.execute(
         insert(captures)
         .values(
-            account_id=session.account_id,
-            session_id=session.session_id,
-            capture=session.captures + 1,
-            state=CaptureState.ORDERED,
-            version_id=session.version_id,
-            metal_id=chosen.metal_id,
-            datacenter=chosen.datacenter,
-            address=chosen.address,
-            epoch=chosen.epoch,
-            ends_at=func.now() + timedelta(milliseconds=session.duration_ms) + _AROUND,
+            [
+                {
+                    "account_id": session.account_id,
+                    "session_id": session.session_id,
+                    "capture": number,
+                    "part": part,
+                    "state": CaptureState.ORDERED,
+                    "version_id": session.version_id,
+                    "metal_id": metal.metal_id,
+                    "datacenter": metal.datacenter,
+                    "address": metal.address,
+                    "epoch": metal.epoch,
+                    "ends_at": ends_at,
+                }
+                for number, (part, metal) in enumerate(chosen.items(), session.captures + 1)
+            ]
         )
         .returning(*_COLUMNS)
     )
-    capture = _capture(added.mappings().one())
-    await history.record(
+    made = tuple(sorted(map(_capture, added.mappings()), key=lambda c: c.capture))
+    await history.record_ordered(
         conn,
-        capture.account_id,
-        capture.session_id,
-        capture=capture.capture,
-        event="ordered",
-        state_before=None,
-        state_after=CaptureState.ORDERED,
-        message=f"{chosen.datacenter}/{chosen.metal_id}",
+        session.account_id,
+        session.session_id,
+        {c.capture: f"{c.datacenter}/{c.metal_id}" for c in made},
     )
-    return capture
+    return made
 
 
 async def of_session(
@@ -395,6 +410,49 @@ async def settle_stop(conn: AsyncConnection, capture: Capture, *, told: bool) ->
     if not told:
         statement = statement.where(captures.c.ends_at < func.now() - _STOP_TRIED_FOR)
     await conn.execute(statement)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How a session's captures stand.
+
+    Args:
+        ordered: whose agent has not been heard of yet.
+        live: those, and the ones that run.
+        failed_parts: parts whose captures have all come to nothing so far.
+    """
+
+    ordered: int
+    live: int
+    failed_parts: int
+
+
+async def progress(conn: AsyncConnection, session: Session) -> Progress:
+    """Count a session's captures."""
+    going = (*sorted(LIVE_CAPTURE_STATES), CaptureState.UPLOADED)
+    parts = func.count(captures.c.part.distinct())
+    counted = await conn.execute(
+        select(
+            func.count().filter(captures.c.state == CaptureState.ORDERED).label("ordered"),
+            func.count().filter(captures.c.ended_at.is_(None)).label("live"),
+            (parts - parts.filter(captures.c.state.in_(going))).label("failed_parts"),
+        ).where(
+            captures.c.account_id == session.account_id,
+            captures.c.session_id == session.session_id,
+        )
+    )
+    return Progress(**counted.mappings().one())
+
+
+async def current_addresses(conn: AsyncConnection, several: Collection[Capture]) -> dict[int, str]:
+    """Return where the agents of a session's captures are reached now, by capture."""
+    rows = await conn.execute(
+        select(metals.c.metal_id, metals.c.address).where(
+            metals.c.metal_id.in_({capture.metal_id for capture in several})
+        )
+    )
+    known = {row.metal_id: row.address for row in rows}
+    return {one.capture: known.get(one.metal_id, one.address) for one in several}
 
 
 async def current_address(conn: AsyncConnection, capture: Capture) -> str:

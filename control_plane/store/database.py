@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import asyncpg
 from sqlalchemy import exc, text
@@ -40,6 +42,7 @@ class Database:
         self._engine = engine
         self._reads = engine.execution_options(isolation_level="AUTOCOMMIT")
         self.url = url
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @classmethod
     @asynccontextmanager
@@ -68,15 +71,20 @@ class Database:
             await engine.dispose()
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator[AsyncConnection]:
+    async def begin(self, *, in_turn: str | None = None) -> AsyncIterator[AsyncConnection]:
         """Run a transaction: committed at the end of the block, rolled back when it raises.
+
+        Args:
+            in_turn: those of one name run one after the other, each waiting before it takes a
+                connection: many that lock the same row must not take the whole pool to wait.
 
         Raises:
             Fault: store_unavailable. Raised by the commit, the change may have been made.
         """
-        with told_as_fault():
-            async with self._engine.begin() as conn:
-                yield conn
+        async with self._turns.setdefault(in_turn, asyncio.Lock()) if in_turn else nullcontext():
+            with told_as_fault():
+                async with self._engine.begin() as conn:
+                    yield conn
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:

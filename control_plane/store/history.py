@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, insert, select
 
+from contract.messages import CaptureState
 from control_plane.store.notices import CHANNEL, DISPATCH
 from control_plane.store.tables import history
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -79,6 +81,32 @@ async def tells(
         history.c.event == event,
     )
     return await conn.scalar(found.limit(1)) is not None
+
+
+async def record_ordered(
+    conn: AsyncConnection, account_id: str, session_id: str, places: Mapping[int, str]
+) -> None:
+    """Write that captures were ordered, in one statement.
+
+    Args:
+        places: where, by capture.
+    """
+    await conn.execute(
+        insert(history).values(
+            [
+                {
+                    "account_id": account_id,
+                    "session_id": session_id,
+                    "capture": capture,
+                    "event": "ordered",
+                    "state_after": CaptureState.ORDERED,
+                    "message": place,
+                }
+                for capture, place in places.items()
+            ]
+        )
+    )
+    await conn.execute(select(func.pg_notify(CHANNEL, session_id)))
 
 
 async def of_session(conn: AsyncConnection, account_id: str, session_id: str) -> tuple[Entry, ...]:

@@ -12,6 +12,8 @@ from contract.faults import Fault, Reason
 from control_plane.store.tables import metal_reports, metals
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from contract.messages import Metal
@@ -98,6 +100,14 @@ async def _heard_now(conn: AsyncConnection, metal: Metal) -> None:
 async def address(conn: AsyncConnection, metal_id: str) -> str | None:
     """Return where the metal's agent is reached now."""
     return await conn.scalar(select(metals.c.address).where(metals.c.metal_id == metal_id))
+
+
+async def datacenters(conn: AsyncConnection, named: Collection[str]) -> frozenset[str]:
+    """Return those of the named datacenters in which any metal has ever reported."""
+    rows = await conn.execute(
+        select(metals.c.datacenter).where(metals.c.datacenter.in_(named)).distinct()
+    )
+    return frozenset(row.datacenter for row in rows)
 
 
 async def any_registered(conn: AsyncConnection) -> bool:

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 
 from contract.messages import CaptureState, SliceHolds
-from control_plane.store.tables import captures, profiles
+from control_plane.store.tables import captures, merged_profiles, profiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -30,6 +30,7 @@ class StoredProfile:
         blob: its key in the blob store.
         sha256: of the stored bytes, hex.
         truncated: what was left out and why; empty when nothing was.
+        late: it came after its capture was given up, and counts for nothing.
     """
 
     account_id: str
@@ -47,6 +48,7 @@ class StoredProfile:
     metal_id: str
     isolate_id: str
     version_id: str
+    late: bool
 
     @property
     def lock_held_us(self) -> int:
@@ -109,6 +111,7 @@ async def of_sessions(
             captures.c.metal_id,
             profiles.c.isolate_id,
             captures.c.version_id,
+            (captures.c.state != CaptureState.UPLOADED).label("late"),
         )
         .select_from(joined)
         .where(profiles.c.account_id == account_id, profiles.c.session_id.in_(session_ids))
@@ -131,3 +134,45 @@ async def of_capture(
     """Read one capture's profile."""
     stored = await of_session(conn, account_id, session_id)
     return next((p for p in stored if p.capture == capture), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedProfile:
+    """What a session of several isolates came to.
+
+    Args:
+        captures: whose profiles it is the sum of.
+        truncated: as of ``StoredProfile``; ``labels_dropped`` are named in the profile.
+    """
+
+    account_id: str
+    session_id: str
+    blob: str
+    sha256: str
+    size_bytes: int
+    samples: int
+    window_ms: int
+    truncated: str
+    captures: tuple[int, ...]
+
+
+async def add_merged(conn: AsyncConnection, merged: MergedProfile) -> None:
+    """Insert what a session came to, once."""
+    await conn.execute(
+        insert(merged_profiles).values(**asdict(merged) | {"captures": list(merged.captures)})
+    )
+
+
+async def merged_of(
+    conn: AsyncConnection, account_id: str, session_ids: Collection[str]
+) -> dict[str, MergedProfile]:
+    """Read what several sessions came to; those of one isolate have no entry."""
+    columns = (merged_profiles.c[name] for name in MergedProfile.__dataclass_fields__)
+    rows = await conn.execute(
+        select(*columns).where(
+            merged_profiles.c.account_id == account_id,
+            merged_profiles.c.session_id.in_(session_ids),
+        )
+    )
+    found = (MergedProfile(**dict(r) | {"captures": tuple(r["captures"])}) for r in rows.mappings())
+    return {merged.session_id: merged for merged in found}

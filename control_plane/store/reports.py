@@ -35,7 +35,39 @@ async def accept(
         window_ms=session.duration_ms,
     )
     if session.live:
-        await sessions.move(conn, session, SessionEvent.ACCEPTED)
+        session = await sessions.move(conn, session, SessionEvent.ACCEPTED) or session
+        await settle(conn, session)
+
+
+async def settle(
+    conn: AsyncConnection, session: Session, *, ended: bool = False, stored: bool = False
+) -> None:
+    """Decide, after a capture of several changed, whether dispatch has to look at the session.
+
+    While an order is out, whoever sent it keeps the lease, and it stays due. After that it is due
+    when a capture came to nothing, for another may follow; or when none is left, to be ended.
+
+    Args:
+        ended: the capture came to nothing.
+        stored: it came to a profile.
+    """
+    if session.isolates == 1:
+        if ended:
+            await sessions.make_due(conn, session)
+        return
+    now = await captures.progress(conn, session)
+    if now.ordered or (stored and now.live):
+        return
+    if ended or now.failed_parts or not now.live:
+        await sessions.make_due(conn, session)
+    else:
+        await sessions.rest(conn, session)
+
+
+async def sampled(conn: AsyncConnection, session: Session) -> None:
+    """Take in that a capture is past its sampling; with several, only their end says it for all."""
+    if session.isolates == 1:
+        await sessions.move(conn, session, SessionEvent.SAMPLED)
 
 
 async def end(
@@ -64,7 +96,7 @@ async def end(
         sampled_ms=sampled_ms,
     )
     if moved is not None and session.live:
-        await sessions.make_due(conn, session)
+        await settle(conn, session, ended=True)
     return moved is not None
 
 
@@ -100,7 +132,7 @@ async def take_in(
             if capture.live and capture.stop is Stop.KEEP and report.sampled_ms > 0:
                 # What was sampled so far is on its way.
                 await captures.heard(conn, capture, sampled_ms=report.sampled_ms, freed=True)
-                await sessions.move(conn, session, SessionEvent.SAMPLED)
+                await sampled(conn, session)
             else:
                 await _ended(conn, session, capture, report, CaptureEvent.STOPPED)
         case CaptureState.REFUSED if capture.state is CaptureState.ORDERED:
@@ -119,7 +151,7 @@ async def _goes_on(
     if capture.state is CaptureState.ORDERED:
         await accept(conn, session, capture, report.isolate_id)
     elif capture.live and report.sampled_ms >= session.duration_ms:
-        await sessions.move(conn, session, SessionEvent.SAMPLED)
+        await sampled(conn, session)
     await captures.heard(conn, capture, sampled_ms=report.sampled_ms, freed=report.freed)
 
 

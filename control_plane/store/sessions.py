@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, literal, or_, select, tuple_, update
+from sqlalchemy import and_, exists, func, literal, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from contract.faults import Reason
-from contract.messages import Actor, ProfileType
+from contract.messages import Actor, CaptureState, ProfileType
 from control_plane.session import LIVE_STATES, SessionEvent, SessionState, advance
 from control_plane.store import history
 from control_plane.store.notices import CHANNEL, DISPATCH
-from control_plane.store.tables import sessions
+from control_plane.store.tables import captures, sessions
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,6 +33,10 @@ class Session:
         reason, message, retry_after_s: how it ended, when it did not end well.
         captures: ordered so far, failed ones included.
         actor_name: what the actor was asked for by, when not by its id.
+        isolates, datacenters: how many are to be captured, and the only places; empty for any.
+        stopped: its owner wants no more sampling, and what there is kept.
+        due: dispatch has something to decide.
+        fewer_reason, fewer_message: why fewer isolates were ordered than asked for.
         read_at: when all this was so, in database time.
     """
 
@@ -49,6 +53,11 @@ class Session:
     actor: Actor | None
     actor_name: str | None = None
     isolates: int
+    datacenters: tuple[str, ...] = ()
+    stopped: bool = False
+    due: bool = False
+    fewer_reason: Reason | None = None
+    fewer_message: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     reason: Reason | None = None
     message: str = ""
@@ -86,6 +95,8 @@ class Wanted:
     actor: Actor | None
     actor_name: str | None = None
     labels: dict[str, str]
+    isolates: int = 1
+    datacenters: tuple[str, ...] = ()
     lifetime_ms: int
 
 
@@ -117,6 +128,11 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
     sessions.c.actor_id,
     sessions.c.actor_name,
     sessions.c.isolates,
+    sessions.c.datacenters,
+    sessions.c.stopped_at.is_not(None).label("stopped"),
+    sessions.c.order_due_at.is_not(None).label("due"),
+    sessions.c.fewer_reason,
+    sessions.c.fewer_message,
     sessions.c.labels,
     sessions.c.reason,
     sessions.c.message,
@@ -139,7 +155,9 @@ def _session(row: RowMapping) -> Session:
     )
     values["state"] = SessionState(values["state"])
     values["profile_type"] = ProfileType(values["profile_type"])
-    values["reason"] = Reason(values["reason"]) if values["reason"] is not None else None
+    values["datacenters"] = tuple(values["datacenters"])
+    for name in ("reason", "fewer_reason"):
+        values[name] = Reason(values[name]) if values[name] is not None else None
     return Session(**values)
 
 
@@ -163,6 +181,8 @@ async def add(conn: AsyncConnection, wanted: Wanted) -> Session:
             actor_id=actor.actor_id if actor else None,
             actor_name=wanted.actor_name,
             labels=wanted.labels,
+            isolates=wanted.isolates,
+            datacenters=list(wanted.datacenters),
             deadline_at=func.now() + timedelta(milliseconds=wanted.lifetime_ms),
             order_due_at=func.now(),
         )
@@ -266,16 +286,18 @@ async def move(
 ) -> Session | None:
     """Advance a locked session; None when the event comes too late or changes nothing.
 
-    Accepted, a session is no longer due: dispatch leaves it alone while its capture is under way.
+    Accepted, a session of one isolate is no longer due: dispatch leaves it alone while its capture
+    is under way. When one of several is due, its captures decide (``reports.settle``).
 
     Args:
-        reason, message, retry_after_s: for the endings that are not ``ready``.
+        reason, retry_after_s: for the endings that are not ``ready``.
+        message: for endings; that of ``ready`` says what is missing.
     """
     state = advance(session.state, event)
     if state is None:
         return None
     values: dict[str, Any] = {"state": state}
-    if event is SessionEvent.ACCEPTED:
+    if event is SessionEvent.ACCEPTED and session.isolates == 1:
         values |= {"order_due_at": None, **_NO_LEASE}
     elif state is session.state:
         return None
@@ -354,10 +376,48 @@ async def holds_lease(conn: AsyncConnection, session: Session, owner: str) -> bo
     )
 
 
-async def counted(conn: AsyncConnection, session: Session) -> Session:
-    """Count one more capture."""
-    await conn.execute(update(sessions).where(*_is(session)).values(captures=session.captures + 1))
-    return replace(session, captures=session.captures + 1)
+async def renew(conn: AsyncConnection, session: Session, owner: str, *, lease_ms: int) -> bool:
+    """Keep a lease for longer; False when it is another's by now, or the session has ended."""
+    renewed = await conn.execute(
+        update(sessions)
+        .where(*_is(session), sessions.c.lease_owner == owner, sessions.c.ended_at.is_(None))
+        .values(lease_until=func.now() + timedelta(milliseconds=lease_ms))
+    )
+    return bool(renewed.rowcount)
+
+
+async def counted(conn: AsyncConnection, session: Session, more: int = 1) -> Session:
+    """Count captures that were ordered."""
+    now = session.captures + more
+    await conn.execute(update(sessions).where(*_is(session)).values(captures=now))
+    return replace(session, captures=now)
+
+
+async def fewer(conn: AsyncConnection, session: Session, reason: Reason, message: str) -> Session:
+    """Keep why fewer isolates are ordered than asked for; the rest is not looked for again."""
+    await conn.execute(
+        update(sessions).where(*_is(session)).values(fewer_reason=reason, fewer_message=message)
+    )
+    return replace(session, fewer_reason=reason, fewer_message=message)
+
+
+async def stop_sampling(conn: AsyncConnection, session: Session) -> Session:
+    """Order nothing more for it; what it has so far is kept."""
+    await conn.execute(
+        update(sessions)
+        .where(*_is(session))
+        .values(stopped_at=func.coalesce(sessions.c.stopped_at, func.now()))
+    )
+    return replace(session, stopped=True)
+
+
+async def rest(conn: AsyncConnection, session: Session) -> None:
+    """Have dispatch leave a live session alone until one of its captures changes."""
+    await conn.execute(
+        update(sessions)
+        .where(*_is(session), sessions.c.order_due_at.is_not(None))
+        .values(order_due_at=None, **_NO_LEASE)
+    )
 
 
 async def make_due(conn: AsyncConnection, session: Session) -> None:
@@ -379,11 +439,26 @@ async def look_again(conn: AsyncConnection, session: Session, *, in_ms: int) -> 
     )
 
 
-async def overdue(conn: AsyncConnection, *, limit: int) -> tuple[Session, ...]:
-    """Lock sessions past their deadline that nobody else has locked."""
+async def overdue(conn: AsyncConnection, *, grace_ms: int, limit: int) -> tuple[Session, ...]:
+    """Lock sessions past their deadline that nobody else has locked.
+
+    Args:
+        grace_ms: how long one of several isolates that has profiles, and nothing live any more, is
+            left to be merged.
+    """
+    own = (
+        captures.c.account_id == sessions.c.account_id,
+        captures.c.session_id == sessions.c.session_id,
+    )
+    being_merged = and_(
+        sessions.c.isolates > 1,
+        sessions.c.deadline_at > func.now() - timedelta(milliseconds=grace_ms),
+        exists().where(*own, captures.c.state == CaptureState.UPLOADED),
+        ~exists().where(*own, captures.c.ended_at.is_(None)),
+    )
     rows = await conn.execute(
         select(*_COLUMNS)
-        .where(sessions.c.ended_at.is_(None), sessions.c.deadline_at < func.now())
+        .where(sessions.c.ended_at.is_(None), sessions.c.deadline_at < func.now(), ~being_merged)
         .order_by(sessions.c.deadline_at)
         .limit(limit)
         .with_for_update(skip_locked=True)

@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from contract.messages import LIVE_CAPTURE_STATES, CaptureState, ProfileType
-from control_plane.session import LIVE_STATES, SessionState
+from control_plane.session import LIVE_STATES, MAX_ISOLATES, SessionState
 
 metadata = MetaData()
 
@@ -157,6 +157,13 @@ sessions = Table(
     _at("lease_until", nullable=True),
     # As its caller named it; the id was derived from it.
     Column("actor_name", Text),
+    # The only ones its captures may be in; empty for any.
+    Column("datacenters", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),
+    # When its owner wanted no more sampling, and what there is kept.
+    _at("stopped_at", nullable=True),
+    # Why fewer isolates were ordered than it asked for, when there were fewer.
+    Column("fewer_reason", Text),
+    Column("fewer_message", Text, nullable=False, server_default=text("''")),
     PrimaryKeyConstraint("account_id", "session_id", name="sessions_pkey"),
     ForeignKeyConstraint(["account_id"], ["accounts.account_id"], name="sessions_account_fkey"),
     CheckConstraint(_one_of("state", SessionState), name="sessions_state"),
@@ -170,6 +177,8 @@ sessions = Table(
         name="sessions_reason_when_not_ready",
     ),
     CheckConstraint("order_due_at IS NULL OR ended_at IS NULL", name="sessions_due_only_live"),
+    CheckConstraint(f"isolates BETWEEN 1 AND {MAX_ISOLATES}", name="sessions_isolates"),
+    CheckConstraint("namespace_id IS NULL OR isolates = 1", name="sessions_actor_is_one"),
     Index("sessions_by_id", "session_id"),
     Index(
         "sessions_newest",
@@ -217,6 +226,8 @@ captures = Table(
     _at("stop_due_at", nullable=True),
     # Its isolate is free again, though its profile may still be on its way.
     _at("freed_at", nullable=True),
+    # Which of the isolates its session asked for it stands for, from 1.
+    Column("part", Integer, nullable=False, server_default=text("1")),
     PrimaryKeyConstraint("account_id", "session_id", "capture", name="captures_pkey"),
     ForeignKeyConstraint(
         ["account_id", "session_id"],
@@ -228,12 +239,22 @@ captures = Table(
         f"({_live(LIVE_CAPTURE_STATES)}) = (ended_at IS NULL)", name="captures_ended_when_ended"
     ),
     CheckConstraint("stop IN ('keep', 'discard')", name="captures_stop"),
+    CheckConstraint(f"part BETWEEN 1 AND {MAX_ISOLATES}", name="captures_part"),
     Index(
         "captures_one_live_per_isolate",
         "metal_id",
         "isolate_id",
         unique=True,
         postgresql_where=text("ended_at IS NULL AND freed_at IS NULL AND isolate_id IS NOT NULL"),
+    ),
+    # Another follows only one that came to nothing.
+    Index(
+        "captures_one_per_part",
+        "account_id",
+        "session_id",
+        "part",
+        unique=True,
+        postgresql_where=text("state IN ('ordered', 'sampling', 'uploaded')"),
     ),
     Index("captures_live", "metal_id", postgresql_where=text("ended_at IS NULL")),
     Index("captures_to_stop", "stop_due_at", postgresql_where=text("stop_due_at IS NOT NULL")),
@@ -304,6 +325,28 @@ profiles = Table(
         ["account_id", "session_id", "capture"],
         ["captures.account_id", "captures.session_id", "captures.capture"],
         name="profiles_capture_fkey",
+    ),
+)
+
+# What a session of several isolates came to: the sum of the profiles of its captures.
+merged_profiles = Table(
+    "merged_profiles",
+    metadata,
+    Column("account_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("blob", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("samples", BigInteger, nullable=False),
+    Column("window_ms", Integer, nullable=False),
+    Column("truncated", Text, nullable=False, server_default=text("''")),
+    Column("captures", ARRAY(Integer), nullable=False),
+    _at("created_at", now=True),
+    PrimaryKeyConstraint("account_id", "session_id", name="merged_profiles_pkey"),
+    ForeignKeyConstraint(
+        ["account_id", "session_id"],
+        ["sessions.account_id", "sessions.session_id"],
+        name="merged_profiles_session_fkey",
     ),
 )
 

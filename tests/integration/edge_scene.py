@@ -327,7 +327,9 @@ async def edge_scene(
         stack.push_async_callback(listener.stop, 0)
         agents = GrpcAgents(shown)
         stack.push_async_callback(agents.close)
-        dispatch = Dispatch(db, notices, agents, configured, replica="r1", rng=random.Random(7))
+        dispatch = Dispatch(
+            db, notices, agents, blobs, configured, replica="r1", rng=random.Random(7)
+        )
         await stack.enter_async_context(running(dispatch.run()))
         await stack.enter_async_context(running(Sweep(db, configured).run()))
         parts = Parts(db=db, notices=notices, blobs=blobs, settings=configured)

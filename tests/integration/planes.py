@@ -68,7 +68,8 @@ class ScriptedAgents:
             return answer
         if answer is not None:
             return await answer()
-        return Accepted(key=order.key, isolate_id=f"wd1/{order.key.session_id}")
+        again = f"/{order.key.capture}" if order.key.capture > 1 else ""
+        return Accepted(key=order.key, isolate_id=f"wd1/{order.key.session_id}{again}")
 
     async def stop_capture(
         self, address: str, key: CaptureKey, *, metal_id: str, discard: bool
@@ -95,6 +96,7 @@ class Plane:
     db: Database
     notices: Notices
     blobs: Blobs
+    store: obstore.store.MemoryStore
     settings: Settings
     intake: Intake
     sweep: Sweep
@@ -107,6 +109,7 @@ class Plane:
             parts["db"],
             self.notices,
             parts["agents"],
+            self.blobs,
             parts["settings"],
             replica=replica,
             rng=random.Random(7),
@@ -136,6 +139,10 @@ class Plane:
             entries = await history.of_session(conn, ACCOUNT, session_id)
         return [(e.capture, e.event) for e in entries]
 
+    async def blob_keys(self) -> list[str]:
+        """List what the blob store holds."""
+        return [meta["path"] async for batch in self.store.list() for meta in batch]
+
     async def execute(self, statement: str, **values: Any) -> None:
         async with self.db.begin() as conn:
             await conn.execute(text(statement), values)
@@ -155,11 +162,13 @@ async def plane(database_url: str, *, metals: int = 1, **settings: Any) -> Async
         Database.open(database_url, pool_size=configured.pool_size) as db,
         Notices.open(db) as notices,
     ):
-        blobs = Blobs(obstore.store.MemoryStore())
+        store = obstore.store.MemoryStore()
+        blobs = Blobs(store)
         made = Plane(
             db=db,
             notices=notices,
             blobs=blobs,
+            store=store,
             settings=configured,
             intake=Intake(db, blobs, configured),
             sweep=Sweep(db, configured),
@@ -220,7 +229,7 @@ def told(capture: Capture, state: CaptureState, **changes: Any) -> CaptureReport
     return CaptureReport(**(values | changes))
 
 
-def profile_bytes(name: str = "hot") -> bytes:
+def profile_bytes(name: str = "hot", samples: int = 1) -> bytes:
     """Encode a small profile."""
     return codec.encode(
         model.Profile(
@@ -236,7 +245,7 @@ def profile_bytes(name: str = "hot") -> bytes:
             locations=(
                 model.Location(id=1, mapping_id=0, lines=(model.Line(function_id=1, line=2),)),
             ),
-            samples=(model.Sample(location_ids=(1,), values=(1, 1_000_000)),),
+            samples=(model.Sample(location_ids=(1,), values=(samples, samples * 1_000_000)),),
         )
     )
 

@@ -96,8 +96,8 @@ async def test_a_replica_that_died_after_its_order_is_followed(database_url: str
     async with plane(database_url) as p:
         session = await p.admit()
         dead = p.dispatch("dead")
-        _, ordered = await dead._order()
-        assert ordered is not None
+        _, step = await dead._order()
+        assert len(step.orders) == 1
         (capture,) = await p.captures(session.session_id)
         await p.turn()
         assert p.agents.orders == []  # the lease holds
@@ -300,8 +300,8 @@ async def test_a_session_stopped_before_its_order_is_accepted_ends_as_cancelled(
 ) -> None:
     async with plane(database_url, metals=2) as p:
         session = await p.admit()
-        _, ordered = await p.dispatch()._order()
-        assert ordered is not None
+        _, step = await p.dispatch()._order()
+        assert len(step.orders) == 1
         await admission.cancel(p.db, ACCOUNT, session.session_id, discard=False)
         await p.turn()
         now = await p.session(session.session_id)
@@ -313,8 +313,8 @@ async def test_an_order_sent_again_is_the_same_order(database_url: str) -> None:
     async with plane(database_url) as p:
         await p.admit()
         first = p.dispatch("dead")
-        _, ordered = await first._order()
-        assert ordered is not None
+        _, step = await first._order()
+        (ordered,) = step.orders
         await p.execute("UPDATE sessions SET lease_until = now() - interval '1 s'")
         await p.turn()
         await first._start(ordered)

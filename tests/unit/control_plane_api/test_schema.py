@@ -158,6 +158,38 @@ def test_json_that_is_some() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"isolates": 0}, ["/isolates"]),
+        ({"isolates": 65}, ["/isolates"]),
+        ({"isolates": "2"}, ["/isolates"]),
+        ({"isolates": True}, ["/isolates"]),
+        ({"isolates": None}, ["/isolates"]),
+        ({"isolates": 2, "namespace_id": NAMESPACE, "actor_id": ACTOR}, ["/isolates"]),
+        ({"datacenters": []}, ["/datacenters"]),
+        ({"datacenters": "ams1"}, ["/datacenters"]),
+        ({"datacenters": ["ams1", ""]}, ["/datacenters/1"]),
+        ({"datacenters": ["../x", 7]}, ["/datacenters/0", "/datacenters/1"]),
+        ({"datacenters": ["a"] * 65}, ["/datacenters"]),
+        ({"isolates": 64, "datacenters": ["ams1", "iad1"]}, []),
+        ({"isolates": 1, "namespace_id": NAMESPACE, "actor_id": ACTOR}, []),
+    ],
+)
+def test_several_isolates(asked: dict[str, Any], expected: list[str]) -> None:
+    raw = {"worker": "replacer", "duration_ms": 1000, **asked}
+    if not expected:
+        schema.session_body(raw)
+        return
+    with pytest.raises(Fault) as caught:
+        schema.session_body(raw)
+    assert [field.pointer for field in caught.value.fields] == expected
+
+
+def test_one_isolate_is_all_a_waiting_caller_can_ask_for() -> None:
+    assert pointers({"duration_ms": 1000, "isolates": 2}) == ["/isolates"]
+
+
+@pytest.mark.parametrize(
     ("named", "expected"),
     [
         ({"namespace_id": NAMESPACE}, ["/actor_id"]),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from contract.messages import CaptureReport
 
 ACTOR = Actor(namespace_id=NAMESPACE, actor_id="d" * 64)
+OTHER_SESSION = CaptureKey(session_id="7d1b21f2-5d77-4a30-8b8c-9c9a0f6f5a11", capture=1)
 
 
 async def _refusal(metal: Metal, **changes: object) -> Fault:
@@ -108,6 +109,22 @@ async def test_two_isolates_take_two_captures(tmp_path: Path) -> None:
     first = await metal.captures.start(order(1))
     second = await metal.captures.start(order(2))
     assert {first.isolate_id, second.isolate_id} == {"wd1/one", "wd1/two"}
+    await metal.captures.close()
+
+
+async def test_a_session_gets_an_isolate_once(tmp_path: Path) -> None:
+    metal = Metal(tmp_path, isolate("one"), isolate("two"))
+    metal.ran("one", 100)
+    metal.ran("two")
+    taken = []
+    for number in (1, 2):
+        metal.control.ended.clear()
+        taken.append((await metal.captures.start(order(number))).isolate_id)
+        await metal.control.ended.wait()
+    assert taken == ["wd1/one", "wd1/two"]
+    refused = await _refusal(metal, capture=3)
+    assert (refused.reason, refused.retry_after_s) == (Reason.NOT_LOADED, None)
+    assert (await metal.captures.start(order(key=OTHER_SESSION))).isolate_id == "wd1/one"
     await metal.captures.close()
 
 
@@ -222,7 +239,7 @@ async def test_a_runtime_that_exits_is_told_by_name(tmp_path: Path) -> None:
     await metal.looked()
     metal.ran("checkout")
     metal.control.ended.clear()
-    await metal.captures.start(order(2))
+    await metal.captures.start(order(key=OTHER_SESSION))
     await metal.control.ended.wait()
     assert len(metal.control.uploads) == 1
     await metal.captures.close()
