@@ -59,7 +59,7 @@ from tests.integration.planes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from contract.certificates import Files
     from contract.messages import CaptureKey, Order, Sighting
@@ -157,7 +157,7 @@ class ScriptedMetal(edge_pb2_grpc.EdgeAgentServicer):
     async def sight(self, *seen: Sighting, **more: Any) -> ReportReply:
         metal = Metal(
             metal_id=self.metal_id,
-            datacenter="ams1",
+            datacenter=self.metal_id.partition("-")[0],
             address=self.address,
             epoch=1,
             max_captures=4,
@@ -290,11 +290,17 @@ class Scene:
 
     async def session_until(self, session_id: str, *states: str) -> dict[str, Any]:
         """Follow a session by its notices until it is in one of these states."""
+        return await self.session_seen(session_id, lambda seen: seen["state"] in states)
+
+    async def session_seen(
+        self, session_id: str, reached: Callable[[dict[str, Any]], bool]
+    ) -> dict[str, Any]:
+        """Follow a session by its notices until it is as wanted."""
         with self.notices.watch(session_id) as watch:
             while True:
                 answer = await self.call("GET", f"profile-sessions/{session_id}")
                 result: dict[str, Any] = answer.body["result"]
-                if result["state"] in states:
+                if reached(result):
                     return result
                 await watch.wait(5)
 

@@ -59,6 +59,7 @@ async def test_ready_session_shows_its_capture_and_holds(scene: Scene) -> None:
         "sha256": hashlib.sha256(data).hexdigest(),
         "samples": 811,
         "window_ms": 1000,
+        "truncated": "",
     }
     (capture,) = seen["captures"]
     assert (capture["n"], capture["state"], capture["reason"]) == (1, "uploaded", None)
