@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from services.devfleet.system import Fleet, running
+from tests.e2e.agent_log import warm_ups_over
 from tests.e2e.bare import running_profilers
 from tests.e2e.client import Client
 
@@ -55,4 +56,5 @@ async def client(fleet: Fleet, http: aiohttp.ClientSession) -> Client:
 async def left_clean(fleet: Fleet) -> AsyncIterator[None]:
     """After the test, no profiler runs in any isolate (I3)."""
     yield
+    await warm_ups_over(fleet)
     assert await running_profilers(fleet) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from services.devfleet import fleet as plan
+from tests.e2e.agent_log import profiled_before
 from tests.e2e.reading import Reading, read
 
 if TYPE_CHECKING:
@@ -22,26 +22,6 @@ if TYPE_CHECKING:
     from tests.e2e.client import Client
 
 MS = 1_000_000
-
-
-PROFILED = {"isolate_warmed_up", "capture_ended"}
-
-
-async def _profiled_before(fleet: Fleet, service: str) -> None:
-    """Return once a service was profiled: what was optimised before has lost inlined callees.
-
-    The agent warms every isolate up when it begins to run; a capture does the same good.
-    """
-    async with asyncio.timeout(60):
-        while True:
-            for agent in fleet.agents.values():
-                for line in agent.log.read_text(encoding="utf-8").splitlines():
-                    event = json.loads(line) if line.startswith("{") else {}
-                    if event.get("event") in PROFILED and str(event.get("isolate")).endswith(
-                        f"/{service}"
-                    ):
-                        return
-            await asyncio.sleep(0.2)
 
 
 async def _cpu(client: Client, worker: Worker, duration_ms: int) -> Reading:
@@ -115,7 +95,7 @@ async def test_native_key_derivation_under_load(fleet: Fleet, client: Client) ->
 @pytest.mark.slow
 async def test_pure_loop_under_load(fleet: Fleet, client: Client) -> None:
     with fleet.traffic.at_rate("loop", "live", 30):
-        await _profiled_before(fleet, "loop-live")
+        await profiled_before(fleet, "loop-live")
         profile = await _cpu(client, plan.LOOP, 5000)
     shares = {one.name: cost.self_value / profile.total for one, cost in profile.functions.items()}
     assert shares.get("collatz", 0) > 0.9, shares
@@ -123,7 +103,7 @@ async def test_pure_loop_under_load(fleet: Fleet, client: Client) -> None:
 
 async def test_arrow_functions_kept_in_constants_have_names(fleet: Fleet, client: Client) -> None:
     with fleet.traffic.at_rate("arrows", "live", 30):
-        await _profiled_before(fleet, "arrows-live")
+        await profiled_before(fleet, "arrows-live")
         profile = await _cpu(client, plan.ARROWS, 3000)
     assert {"appendDigits", "appendWords"} <= {function.name for function in profile.functions}
 
