@@ -53,6 +53,8 @@ _COMMON_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT_BYTES),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
+    # Without it an unanswered ping is waited for by its default of a minute, whatever the above.
+    ("grpc.http2.ping_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
 )
 CHANNEL_OPTIONS = (
     *_COMMON_OPTIONS,

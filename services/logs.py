@@ -7,6 +7,8 @@ import sys
 
 import structlog
 
+from services import core_log
+
 
 def configure(process: str, level: str = "INFO") -> None:
     """Send all logging of this process to stderr as JSON lines.
@@ -51,3 +53,4 @@ def configure(process: str, level: str = "INFO") -> None:
     root.handlers[:] = [lines]
     root.setLevel(level)
     logging.captureWarnings(capture=True)
+    core_log.follow()
