@@ -109,9 +109,10 @@ class Agent:
         return self.child.returncode, [json.loads(line) for line in err.decode().splitlines()]
 
 
-def order(capture: int = 1, **changes: object) -> Order:
+def order(session: int = 1, **changes: object) -> Order:
+    """An order of one session or another: a session has each isolate once."""
     given: dict[str, object] = {
-        "key": CaptureKey(session_id=SESSION, capture=capture),
+        "key": CaptureKey(session_id=f"{SESSION[:-1]}{session}", capture=1),
         "account_id": ACCOUNT,
         "worker_id": WORKER,
         "version_id": VERSION,
@@ -214,8 +215,8 @@ async def test_an_order_becomes_a_profile(site: Site) -> None:
         (isolate,) = await agent.isolates(VERSION)
         assert (isolate.account_id, isolate.version_id) == (ACCOUNT, VERSION)
         assert await agent.isolates("99999999-2222-4333-8444-555555555555") == ()
-        for capture, profile_type in enumerate(ProfileType, start=1):
-            asked = order(capture, profile_type=profile_type)
+        for session, profile_type in enumerate(ProfileType, start=1):
+            asked = order(session, profile_type=profile_type)
             assert await agent.order(asked) == isolate.isolate_id
             # Asked twice, taken once.
             assert await agent.order(asked) == isolate.isolate_id
