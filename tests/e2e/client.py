@@ -91,7 +91,13 @@ class Client:
         )
 
     async def ask_session(
-        self, worker: Worker, tag: str, *, duration_ms: int, profile_type: str = "cpu"
+        self,
+        worker: Worker,
+        tag: str,
+        *,
+        duration_ms: int,
+        profile_type: str = "cpu",
+        **more: object,
     ) -> Answer:
         """Ask for a session."""
         return await self.call(
@@ -103,6 +109,7 @@ class Client:
                 "version": worker.version(tag).version_id,
                 "duration_ms": duration_ms,
                 "profile_type": profile_type,
+                **more,
             },
         )
 

@@ -114,3 +114,18 @@ def read(data: bytes) -> Reading:
         lines={one: dict(hits) for one, hits in lines.items()},
         comments=dict(text[one].split("=", 1) for one in raw.comment if "=" in text[one]),
     )
+
+
+def labels(data: bytes) -> dict[str, dict[str, int]]:
+    """Sum the default value per text of each label."""
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    raw = profile_pb2.Profile.FromString(data)
+    text = raw.string_table
+    default = text[raw.default_sample_type]
+    at = [text[one.type] for one in raw.sample_type].index(default)
+    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for sample in raw.sample:
+        for label in sample.label:
+            found[text[label.key]][text[label.str]] += sample.value[at]
+    return {key: dict(sums) for key, sums in found.items()}
