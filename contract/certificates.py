@@ -234,4 +234,5 @@ def _stamp(path: Path) -> object:
         status = path.stat()
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
+    # Its change, not its modification: a file may first be there and then become readable.
+    return status.st_ctime_ns, status.st_ino, status.st_size

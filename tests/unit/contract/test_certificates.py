@@ -148,3 +148,23 @@ def test_the_end_is_told_before_it_comes_and_when_it_does(tmp_path: Path) -> Non
             at[0] = NOW + timedelta(days=days)
             held.look()
     assert [one["event"] for one in logs] == ["certificate_expires_soon", "certificate_expired"]
+
+
+def test_a_file_that_becomes_readable_later_is_taken_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when root writes it and then gives it away."""
+    own = write(tmp_path, issued())
+    held = Certificates(own, name=NAME, now=lambda: NOW)
+    write(tmp_path, new := issued(days=20))
+    with monkeypatch.context() as patch, capture_logs() as logs:
+        patch.setattr("pathlib.Path.read_bytes", _refused)
+        assert not held.look()
+    assert [one["event"] for one in logs] == ["certificates_unusable"]
+    own.key.chmod(0o640)
+    assert held.look()
+    assert held.current.certificate == new.pem()
+
+
+def _refused(_path: object) -> bytes:
+    raise PermissionError("not yours")
