@@ -13,6 +13,7 @@ from aiohttp import web
 from contract.faults import Fault, Reason
 from control_plane.api import (
     dashboard,
+    diffs,
     health,
     problems,
     profiles,
@@ -76,6 +77,7 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
                 f"{SESSIONS}/{{session_id}}/captures/{{capture}}/profile",
                 profiles.download_capture,
             ),
+            web.get(f"{SESSIONS}/{{session_id}}/diff/{{base_id}}", diffs.compare),
             web.post(f"{SESSIONS}/{{session_id}}/stop", sessions.stop),
             web.delete(f"{SESSIONS}/{{session_id}}", sessions.discard),
             *dashboard.routes(),

@@ -1,4 +1,4 @@
-"""Profiles as bytes: taken while the caller waits, or fetched from a session that is ready."""
+"""Profiles: taken while the caller waits, or fetched from a session that is ready."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def _answer(
 ) -> web.Response:
     if asked.format in formats.FORMATS:
         return await _rendered(request, session, stored, asked)
-    name = _file_name(session, stored, asked.format)
+    name = file_name(session, stored, asked.format)
     headers = _told(session, stored) | {
         "ETag": f'"{stored.sha256}"',
         "Content-Disposition": f'attachment; filename="{name}"',
@@ -104,17 +104,12 @@ async def _rendered(
 ) -> web.Response:
     form = formats.FORMATS[asked.format]
     tag = f"{stored.sha256}-{asked.format}-{form.version}-{asked.sample_type}-{asked.max_nodes}"
-    headers = _told(session, stored) | {
-        "ETag": f'"{tag}"',
-        "Content-Disposition": f'inline; filename="{_file_name(session, stored, form.ending)}"',
-        # Not for ever: a later version of this program may draw the same profile better.
-        "Cache-Control": "private, no-cache",
-    }
+    options = formats.Options(
+        sample_type=asked.sample_type, max_nodes=asked.max_nodes, title=title(session)
+    )
+    headers = _told(session, stored) | derived(tag, file_name(session, stored, form.ending))
     if renderings.has_it(request, tag):
         return web.Response(status=304, headers=headers)
-    options = formats.Options(
-        sample_type=asked.sample_type, max_nodes=asked.max_nodes, title=_title(session)
-    )
 
     async def make() -> Callable[[], bytes]:
         data = await bytes_of(request.app[PARTS], stored)
@@ -127,6 +122,16 @@ async def _rendered(
         pointer = "query/sample_type" if asked.sample_type else "query/format"
         raise schema.invalid([FieldError(pointer=pointer, message=f"{error}.")]) from None
     return await renderings.answer(request, data, form.content_type, headers)
+
+
+def derived(tag: str, name: str) -> dict[str, str]:
+    """Headers of what was made of a profile."""
+    return {
+        "ETag": f'"{tag}"',
+        "Content-Disposition": f'inline; filename="{name}"',
+        # Not for ever: a later version of this program may tell the same profile better.
+        "Cache-Control": "private, no-cache",
+    }
 
 
 def ending(session: Session) -> Fault:
@@ -237,15 +242,17 @@ async def _pprof(request: web.Request, data: bytes, headers: dict[str, str]) -> 
     return web.Response(body=data, content_type=PPROF_TYPE, headers=headers)
 
 
-def _title(session: Session) -> str:
+def title(session: Session) -> str:
+    """What a session's profile is of."""
     taken = session.created_at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"{session.worker_name} {session.version_id[:8]} {session.profile_type.value}, {taken}"
 
 
-def _file_name(session: Session, stored: Kept, ending_: str) -> str:
+def file_name(session: Session, stored: Kept, form: str) -> str:
+    """Name a file of a session's profile after what was profiled, and when."""
     # Worker names are restricted to characters that are safe here; the rest is ours.
     stem = f"{session.worker_name}-{session.version_id[:8]}-{session.profile_type.value}"
     taken = session.created_at.strftime("%Y%m%dT%H%M%SZ")
     several = session.isolates > 1
     part = f"-{stored.capture}" if several and isinstance(stored, StoredProfile) else ""
-    return f"{stem}-{taken}{part}.{ending_}"
+    return f"{stem}-{taken}{part}.{form}"

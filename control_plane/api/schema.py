@@ -12,6 +12,7 @@ from contract.faults import Fault, FieldError, Reason
 from contract.messages import Actor, ProfileType
 from control_plane.session import MAX_ISOLATES
 from pprof import formats
+from pprof.diff import Normalize
 from pprof.flame import DEFAULT_MAX_NODES
 
 if TYPE_CHECKING:
@@ -28,7 +29,18 @@ Model = TypeVar("Model", bound=BaseModel)
 
 NamespaceId = Annotated[str, Field(pattern=ids.NAMESPACE_ID.pattern)]
 LabelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
-Format = Literal["pprof", "pprof.gz", "flamegraph", "top"]
+Format = Literal[
+    "pprof",
+    "pprof.gz",
+    "cpuprofile",
+    "speedscope",
+    "folded",
+    "flamegraph",
+    "top",
+    "markdown",
+]
+SampleType = Annotated[str, Field(pattern=r"^[a-z_]{1,64}$")]
+MaxNodes = Annotated[int, Field(ge=1, le=1_000_000)]
 LabelText = Annotated[str, Field(max_length=256)]
 ActorId = Annotated[str, Field(pattern=ids.ACTOR_ID.pattern)]
 Datacenter = Annotated[str, Field(pattern=ids.METAL_ID.pattern)]
@@ -90,8 +102,19 @@ class ProfileQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Format = "pprof"
-    sample_type: Annotated[str, Field(pattern=r"^[a-z_]{1,64}$")] = ""
-    max_nodes: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_MAX_NODES
+    sample_type: SampleType = ""
+    max_nodes: MaxNodes = DEFAULT_MAX_NODES
+
+
+class DiffQuery(BaseModel):
+    """How two profiles are compared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["top", "flamegraph", "markdown"] = "top"
+    normalize: Normalize = Normalize.TOTAL
+    sample_type: SampleType = ""
+    max_nodes: MaxNodes = DEFAULT_MAX_NODES
 
 
 def body(model: type[Model], raw: Any) -> Model:
@@ -125,9 +148,9 @@ def session_body(raw: Any) -> SessionBody:
     return checked
 
 
-def session_id(request: web.Request) -> str:
-    """Return the session id of the path; what can't be one is unknown like one that never was."""
-    text = request.match_info["session_id"]
+def session_id(request: web.Request, part: str = "session_id") -> str:
+    """Return a session id of the path; what can't be one is unknown like one that never was."""
+    text = request.match_info[part]
     if not ids.is_uuid(text):
         raise Fault(Reason.SESSION_UNKNOWN, "This account has no such profile session.")
     return text
@@ -135,17 +158,24 @@ def session_id(request: web.Request) -> str:
 
 def profile_query(request: web.Request) -> ProfileQuery:
     """Check how a stored profile is wanted."""
-    raw = request.query
-    asked = query(ProfileQuery, raw)
-    fits = {
-        "sample_type": asked.format in formats.FORMATS,
-        "max_nodes": asked.format == "flamegraph",
-    }
-    wrong = [name for name, fit in fits.items() if name in raw and not fit]
-    if wrong:
-        told = f"Has no meaning for format {asked.format}."
-        raise invalid([FieldError(pointer=f"query/{name}", message=told) for name in wrong])
+    asked = query(ProfileQuery, request.query)
+    form = formats.FORMATS.get(asked.format)
+    _fitting(request, asked.format, form.takes if form is not None else frozenset())
     return asked
+
+
+def diff_query(request: web.Request) -> DiffQuery:
+    """Check how two profiles are to be compared."""
+    asked = query(DiffQuery, request.query)
+    _fitting(request, asked.format, formats.DIFF_FORMATS[asked.format].takes)
+    return asked
+
+
+def _fitting(request: web.Request, format_: str, takes: frozenset[str]) -> None:
+    wrong = [name for name in request.query if name not in {"format", *takes}]
+    if wrong:
+        told = f"Has no meaning for format {format_}."
+        raise invalid([FieldError(pointer=f"query/{name}", message=told) for name in wrong])
 
 
 def capture(request: web.Request) -> int:

@@ -11,7 +11,14 @@ import pytest
 
 from pprof import codec
 from tests.integration.edge_scene import Scene, edge_scene
-from tests.integration.planes import ACCOUNT, OTHER_ACCOUNT, VERSION, WORKER, sighting
+from tests.integration.planes import (
+    ACCOUNT,
+    OTHER_ACCOUNT,
+    VERSION,
+    WORKER,
+    profile_bytes,
+    sighting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -260,3 +267,71 @@ async def test_every_filter_narrows_the_list(scene: Scene) -> None:
         "GET", "profile-sessions", account=OTHER_ACCOUNT, token=scene.other_token
     )
     assert theirs.body["result"] == []
+
+
+async def test_every_form_of_a_profile(scene: Scene) -> None:
+    session = (await scene.profile()).headers["x-isoprof-session"]
+    place = f"profile-sessions/{session}/profile"
+    types = {
+        "speedscope": "application/json",
+        "cpuprofile": "application/json",
+        "folded": "text/plain",
+        "markdown": "text/markdown",
+    }
+    told = {}
+    for name, content_type in types.items():
+        answer = await scene.call("GET", f"{place}?format={name}")
+        assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (
+            200,
+            content_type,
+        )
+        told[name] = answer
+    assert told["folded"].data == b"hot (a.js:1) 1000000\n"
+    assert told["speedscope"].body["profiles"][1]["endValue"] == 1_000_000
+    assert told["cpuprofile"].body["timeDeltas"] == [0, 1000, 0]
+    assert told["markdown"].data.startswith(b"# replacer 11111111 cpu, ")
+    assert b"`hot` | `a.js:2` |" in told["markdown"].data
+
+
+async def test_two_sessions_compared(scene: Scene) -> None:
+    base = (await scene.profile()).headers["x-isoprof-session"]
+    scene.metal.profile = profile_bytes("cold")
+    new = (await scene.profile()).headers["x-isoprof-session"]
+    place = f"profile-sessions/{new}/diff/{base}"
+    table = (await scene.call("GET", place)).body["result"]
+    assert [(row["name"], row["status"]) for row in table["rows"]] == [
+        ("cold", "new"),
+        ("hot", "gone"),
+    ]
+    drawn = await scene.call("GET", f"{place}?format=flamegraph&normalize=window")
+    assert sorted(drawn.body["nodes"]["base_self"]) == [0, 1_000_000]
+    again = await scene.call(
+        "GET",
+        f"{place}?format=flamegraph&normalize=window",
+        headers={"If-None-Match": drawn.headers["etag"]},
+    )
+    assert again.status == 304
+    written = await scene.call("GET", f"{place}?format=markdown")
+    assert b"1 gone, 1 new" in written.data
+    assert (await scene.call("GET", f"{place}?normalize=day")).pointers == ["query/normalize"]
+    assert (await scene.call("GET", f"{place}?max_nodes=9")).pointers == ["query/max_nodes"]
+
+
+async def test_a_comparison_tells_nothing_of_others(scene: Scene) -> None:
+    mine = (await scene.profile()).headers["x-isoprof-session"]
+    await scene.metal.sight(
+        sighting(), sighting(account_id=OTHER_ACCOUNT, worker_id="2" * 32, worker_name="other")
+    )
+    taken = await scene.call(
+        "POST",
+        f"workers/workers/other/versions/{VERSION}/profile",
+        json={"duration_ms": 1000},
+        account=OTHER_ACCOUNT,
+        token=scene.other_token,
+    )
+    theirs = taken.headers["x-isoprof-session"]
+    never = "11111111-2222-4333-8444-555555555555"
+    for other in (theirs, never, "not-an-id"):
+        for place in (f"{mine}/diff/{other}", f"{other}/diff/{mine}"):
+            answer = await scene.call("GET", f"profile-sessions/{place}")
+            assert answer.error == (404, 10402, "This account has no such profile session.")

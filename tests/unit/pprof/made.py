@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pprof.build_cpu import profile as build
 from pprof.comments import Context
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from pprof.model import Profile
 
+MAIN = "main.js"
 GOLDENS = Path(__file__).parent / "goldens"
 CONTEXT = Context(
     isoprof="1.2.3",
@@ -87,3 +89,17 @@ def stacks(profile: Profile) -> dict[tuple[str, ...], tuple[int, ...]]:
         assert key not in found
         found[key] = sample.values
     return found
+
+
+def called() -> Profile:
+    """Main (1 ms) calls walk on two lines (4 ms, calling itself) and node_modules' pad (2 ms)."""
+    nodes = [
+        node(1, frame("(root)"), [2, 6]),
+        node(2, frame("main", 0, 0, MAIN), [3, 5], [(5, 1)]),
+        node(3, frame("walk", 9, 0, MAIN), [4], [(12, 1), (14, 1)]),
+        node(4, frame("walk", 9, 0, MAIN), [], [(12, 2)]),
+        node(5, frame("pad", 1, 0, "node_modules/pad/index.js"), [], [(2, 2)]),
+        node(6, frame("(garbage collector)")),
+    ]
+    hits = [2, 2, 3, 3, 4, 4, 5, 5, 6]
+    return build([cpu(nodes, hits, [0] + [1000] * 8)], CONTEXT, 7, 9_000_000, 1000).profile

@@ -14,27 +14,11 @@ from pprof.check import ProfileInvalid
 from pprof.flame import Cut, document, flame
 from pprof.frames import KINDS, Frame, Kind
 from pprof.model import CPU_PERIOD, CPU_TYPES, Profile, Sample, total
-from tests.unit.pprof.made import CONTEXT, cpu, frame, golden, node
+from tests.unit.pprof.made import CONTEXT, MAIN, called, golden
 from tests.unit.pprof.profiles import profiles
 
 if TYPE_CHECKING:
     from pprof.flame import Flame
-
-MAIN = "main.js"
-
-
-def called() -> Profile:
-    """Main (1 ms) calls walk on two lines (4 ms, calling itself) and node_modules' pad (2 ms)."""
-    nodes = [
-        node(1, frame("(root)"), [2, 6]),
-        node(2, frame("main", 0, 0, MAIN), [3, 5], [(5, 1)]),
-        node(3, frame("walk", 9, 0, MAIN), [4], [(12, 1), (14, 1)]),
-        node(4, frame("walk", 9, 0, MAIN), [], [(12, 2)]),
-        node(5, frame("pad", 1, 0, "node_modules/pad/index.js"), [], [(2, 2)]),
-        node(6, frame("(garbage collector)")),
-    ]
-    hits = [2, 2, 3, 3, 4, 4, 5, 5, 6]
-    return build([cpu(nodes, hits, [0] + [1000] * 8)], CONTEXT, 7, 9_000_000, 1000).profile
 
 
 def rows(drawn: Flame) -> list[tuple[int, str, int, int]]:
