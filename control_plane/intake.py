@@ -296,7 +296,22 @@ class Intake:
         await self._blobs.put(blob, data)
         async with self._db.begin(in_turn=session.session_id) as conn:
             session, capture = await _locked(conn, manifest.key, manifest.metal_id)
-            await _store(conn, session, capture, manifest, blob)
+            discarded = _is_discarded(session, capture)
+            if discarded:
+                await reports.end(
+                    conn,
+                    session,
+                    capture,
+                    CaptureEvent.STOPPED,
+                    Reason.CAPTURE_STOPPED,
+                    "discarded while its profile came",
+                )
+            else:
+                await _store(conn, session, capture, manifest, blob)
+        if discarded:
+            # Discarded while it came: nothing of it is kept.
+            await self._blobs.delete(blob)
+            raise _discarded()
         log.info("profile_stored", session_id=session.session_id, size_bytes=len(data))
 
 
@@ -381,6 +396,14 @@ async def _locked(
     return session, capture
 
 
+def _is_discarded(session: Session, capture: Capture) -> bool:
+    return session.state is SessionState.CANCELLED or capture.stop is captures.Stop.DISCARD
+
+
+def _discarded() -> Fault:
+    return Fault(Reason.SESSION_CANCELLED, "The session was ended and wants no profile.")
+
+
 def _capture_unknown(key: CaptureKey) -> Fault:
     return Fault(
         Reason.CAPTURE_UNKNOWN,
@@ -391,8 +414,8 @@ def _capture_unknown(key: CaptureKey) -> Fault:
 async def _may_bring(
     conn: Connection, session: Session, capture: Capture, manifest: UploadManifest
 ) -> None:
-    if session.state is SessionState.CANCELLED or capture.stop is captures.Stop.DISCARD:
-        raise Fault(Reason.SESSION_CANCELLED, "The session was ended and wants no profile.")
+    if _is_discarded(session, capture):
+        raise _discarded()
     if capture.state in _OVER:
         raise Fault(Reason.CAPTURE_STOPPED, f"The capture is {capture.state}; its time is over.")
     if capture.state is CaptureState.ORDERED:

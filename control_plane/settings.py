@@ -68,6 +68,10 @@ class Settings:
         upload_idle_ms: an unfinished upload untouched for longer is dropped.
         idempotency_kept_ms: how long a repeated Idempotency-Key leads to the session it made.
         sightings_kept_ms: a version that has not run on a metal for longer is forgotten there.
+        event_streams: event streams this replica serves at once.
+        event_streams_per_account: of those, to one account.
+        events_poll_ms: how often a stream looks without being told, and how fresh progress is.
+        events_heartbeat_ms: a stream with nothing to tell says so this often.
         drain_ms: how long a stopping replica lets requests finish.
     """
 
@@ -103,6 +107,10 @@ class Settings:
     upload_idle_ms: int = 60_000
     idempotency_kept_ms: int = 86_400_000
     sightings_kept_ms: int = 3_600_000
+    event_streams: int = 500
+    event_streams_per_account: int = 50
+    events_poll_ms: int = 1_000
+    events_heartbeat_ms: int = 15_000
     drain_ms: int = 5_000
 
     @property

@@ -76,6 +76,8 @@ class Sweep:
                     await _lose_live(conn, tried)
                     await sessions.make_due(conn, session)
                     continue
+                # The captures first: who follows the session's events is told all before its end.
+                await _lose_live(conn, tried)
                 await sessions.move(
                     conn,
                     session,
@@ -83,7 +85,6 @@ class Sweep:
                     reason=Reason.DEADLINE_PASSED,
                     message=f"did not end within its deadline, {session.state} by then",
                 )
-                await _lose_live(conn, tried)
                 log.info("session_expired", session_id=session.session_id, state=session.state)
         return bool(overdue)
 

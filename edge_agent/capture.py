@@ -260,7 +260,7 @@ class Captures:
                 reason, message = Reason.DEADLINE_PASSED, "The capture took longer than it may."
             except Fault as fault:
                 reason, message = fault.reason, fault.message
-                if fault.reason is Reason.CAPTURE_STOPPED:
+                if fault.reason in {Reason.CAPTURE_STOPPED, Reason.SESSION_CANCELLED}:
                     state = CaptureState.STOPPED
             except asyncio.CancelledError:
                 if capture.discard:

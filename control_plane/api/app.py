@@ -14,6 +14,7 @@ from contract.faults import Fault, Reason
 from control_plane.api import (
     dashboard,
     diffs,
+    events,
     health,
     problems,
     profiles,
@@ -21,8 +22,9 @@ from control_plane.api import (
     sessions,
     workers,
 )
-from control_plane.api.parts import DRAINING, HANG_UPS, PARTS, Parts
+from control_plane.api.parts import DRAINING, HANG_UPS, PARTS, STOPPING, STREAMS, Parts
 from control_plane.api.renderings import RENDERINGS, Renderings
+from control_plane.api.streams import Streams
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
@@ -47,12 +49,18 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
     """
 
     async def drain(app: web.Application) -> None:
+        app[STOPPING].set()
         asyncio.get_running_loop().call_later(drain_s, app[DRAINING].set)
 
     app = web.Application(middlewares=[edge], client_max_size=MAX_BODY_BYTES)
     app[PARTS] = parts
     app[dashboard.DASHBOARD] = parts.settings.dashboard_dir or dashboard.BUILT
+    app[STOPPING] = asyncio.Event()
     app[DRAINING] = asyncio.Event()
+    app[STREAMS] = Streams(
+        most=parts.settings.event_streams,
+        most_per_account=parts.settings.event_streams_per_account,
+    )
     app[HANG_UPS] = set()
     app[RENDERINGS] = Renderings()
     app.on_response_prepare.append(_sign)
@@ -72,6 +80,8 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
             web.post(SESSIONS, sessions.create),
             web.get(SESSIONS, session_list.list_sessions),
             web.get(f"{SESSIONS}/{{session_id}}", sessions.show),
+            # A HEAD would wait for the session to end, to say nothing.
+            web.get(f"{SESSIONS}/{{session_id}}/events", events.follow, allow_head=False),
             web.get(f"{SESSIONS}/{{session_id}}/profile", profiles.download),
             web.get(
                 f"{SESSIONS}/{{session_id}}/captures/{{capture}}/profile",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from control_plane.api.streams import Streams
+
 if TYPE_CHECKING:
     from control_plane.blobs import Blobs
     from control_plane.settings import Settings
@@ -26,7 +28,10 @@ class Parts:
 
 
 PARTS: web.AppKey[Parts] = web.AppKey("parts")
+# Set as soon as this replica stops: what others can go on with is ended.
+STOPPING: web.AppKey[asyncio.Event] = web.AppKey("stopping", asyncio.Event)
 # Set when this replica stops waiting for sessions; they go on without it.
 DRAINING: web.AppKey[asyncio.Event] = web.AppKey("draining", asyncio.Event)
+STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
 # Clean-up of callers that hung up: kept here so that it outlives the request it belongs to.
 HANG_UPS: web.AppKey[set[asyncio.Task[None]]] = web.AppKey("hang_ups")

@@ -34,7 +34,7 @@ def session_view(
     counted = isolates.tally(session, tried)
     ready = session.state.value == "ready" and bool(stored)
     place = f"/client/v4/accounts/{session.account_id}/profile-sessions/{session.session_id}"
-    links = {"self": place, "stop": f"{place}/stop"}
+    links = {"self": place, "events": f"{place}/events", "stop": f"{place}/stop"}
     if ready:
         links["profile"] = f"{place}/profile"
         links["top"] = f"{place}/profile?format=top"

@@ -41,18 +41,19 @@ async def ended(request: web.Request, account_id: str, asked: ProfileRequest) ->
             deadline went by unseen.
     """
     session_id = str(uuid.uuid4())
-    # Only from here on is there a session to clean up: the id is ours before the row is written.
-    try:
-        with request.app[PARTS].notices.watch(session_id) as watch:
-            session = await admission.admit(
-                request.app[PARTS].db, account_id, asked, session_id, request.app[PARTS].settings
-            )
+    parts = request.app[PARTS]
+    with parts.notices.watch(session_id) as watch:
+        # A task of its own: cut in its commit, nobody could tell whether there is a session.
+        admitting = asyncio.create_task(
+            admission.admit(parts.db, account_id, asked, session_id, parts.settings)
+        )
+        try:
+            session = await asyncio.shield(admitting)
             structlog.contextvars.bind_contextvars(session_id=session_id)
             return await _follow(request.app, session, watch)
-    except asyncio.CancelledError:
-        if not request.app[DRAINING].is_set():
-            _clean_up(request.app, account_id, session_id)
-        raise
+        except asyncio.CancelledError:
+            _clean_up(request.app, account_id, session_id, admitting)
+            raise
 
 
 async def _follow(app: web.Application, session: Session, watch: Watch) -> Session:
@@ -64,7 +65,7 @@ async def _follow(app: web.Application, session: Session, watch: Watch) -> Sessi
                 Reason.STORE_UNAVAILABLE,
                 f"This replica is stopping; profile session {session.session_id} goes on.",
             )
-        await _first(watch, app[DRAINING])
+        await first(watch, app[DRAINING], LOOK_AGAIN_S)
         try:
             session = await admission.show(app[PARTS].db, session.account_id, session.session_id)
         except Fault as fault:
@@ -74,10 +75,11 @@ async def _follow(app: web.Application, session: Session, watch: Watch) -> Sessi
     return session
 
 
-async def _first(watch: Watch, draining: asyncio.Event) -> None:
+async def first(watch: Watch, event: asyncio.Event, timeout_s: float) -> None:
+    """Return at a notice, at the event, or after a while."""
     waits = {
-        asyncio.ensure_future(watch.wait(LOOK_AGAIN_S)),
-        asyncio.ensure_future(draining.wait()),
+        asyncio.ensure_future(watch.wait(timeout_s)),
+        asyncio.ensure_future(event.wait()),
     }
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -86,11 +88,25 @@ async def _first(watch: Watch, draining: asyncio.Event) -> None:
             wait.cancel()
 
 
-def _clean_up(app: web.Application, account_id: str, session_id: str) -> None:
+def _clean_up(
+    app: web.Application, account_id: str, session_id: str, admitting: asyncio.Task[Session]
+) -> None:
     # A task of its own: the request's task is being cancelled and may not await any more.
-    task = asyncio.create_task(_cancel(app, account_id, session_id))
+    task = asyncio.create_task(_hung_up(app, account_id, session_id, admitting))
     app[HANG_UPS].add(task)
     task.add_done_callback(app[HANG_UPS].discard)
+
+
+async def _hung_up(
+    app: web.Application, account_id: str, session_id: str, admitting: asyncio.Task[Session]
+) -> None:
+    drained = app[DRAINING].is_set()
+    await asyncio.wait({admitting})
+    refused = admitting.exception()
+    unsure = isinstance(refused, Fault) and refused.reason is Reason.STORE_UNAVAILABLE
+    # A replica that drains cuts its callers off itself, and leaves their sessions to others.
+    if not drained and (refused is None or unsure):
+        await _cancel(app, account_id, session_id)
 
 
 async def _cancel(app: web.Application, account_id: str, session_id: str) -> None:
@@ -99,7 +115,7 @@ async def _cancel(app: web.Application, account_id: str, session_id: str) -> Non
             await admission.cancel(app[PARTS].db, account_id, session_id, discard=True)
         except Fault as fault:
             if fault.reason is Reason.SESSION_UNKNOWN:
-                # It hung up before the row was written.
+                # It hung up before the row was written, and then it was not.
                 return
             log.warning("hang_up_not_told", session_id=session_id, attempt=attempt)
             await asyncio.sleep(CANCEL_PAUSE_S)

@@ -109,8 +109,17 @@ async def record_ordered(
     await conn.execute(select(func.pg_notify(CHANNEL, session_id)))
 
 
-async def of_session(conn: AsyncConnection, account_id: str, session_id: str) -> tuple[Entry, ...]:
-    """Read a session's history, oldest first."""
+async def of_session(
+    conn: AsyncConnection, account_id: str, session_id: str, *, after: int = 0
+) -> tuple[Entry, ...]:
+    """Read a session's history, oldest first.
+
+    A session's entries are written under its row's lock, so their order is that of their commits
+    and an entry's place in it, counted from 1, never changes.
+
+    Args:
+        after: leave out so many of the oldest.
+    """
     columns = (
         history.c.at,
         history.c.capture,
@@ -124,5 +133,6 @@ async def of_session(conn: AsyncConnection, account_id: str, session_id: str) ->
         select(*columns)
         .where(history.c.account_id == account_id, history.c.session_id == session_id)
         .order_by(history.c.entry)
+        .offset(after)
     )
     return tuple(Entry(**row) for row in rows.mappings())

@@ -55,7 +55,7 @@ async def test_created_session_says_what_was_asked(scene: Scene) -> None:
     assert made["labels"] == {"why": "slow"}
     assert (made["reason"], made["ended_at"], made["profile"]) == (None, None, None)
     assert made["captures"] == []
-    assert set(made["links"]) == {"self", "stop"}
+    assert set(made["links"]) == {"self", "events", "stop"}
 
 
 async def test_ready_session_shows_its_capture_and_holds(scene: Scene) -> None:
