@@ -100,18 +100,29 @@ class Dispatch:
 
     async def run(self) -> None:
         """Dispatch until cancelled; orders under way are then let finish."""
+        # Apart: orders that wait for agents which do not answer hold up no stop.
+        loops = [
+            asyncio.create_task(self._claim_all(claim))
+            for claim in (self._claim_order, self._claim_stop)
+        ]
+        try:
+            await asyncio.gather(*loops)
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await self._finish()
+
+    async def _claim_all(self, claim: Callable[[], Awaitable[bool]]) -> None:
         poll_s = self._settings.dispatch_poll_ms / 1000
         with self._notices.watch(DISPATCH) as watch:
-            try:
-                while True:
-                    try:
-                        await self.turn()
-                    except Fault as fault:
-                        log.warning("dispatch_waits", reason=fault.reason, message=fault.message)
-                        await asyncio.sleep(poll_s)
-                    await watch.wait(poll_s)
-            finally:
-                await self._finish()
+            while True:
+                try:
+                    await _all_of(claim)
+                except Fault as fault:
+                    log.warning("dispatch_waits", reason=fault.reason, message=fault.message)
+                    await asyncio.sleep(poll_s)
+                await watch.wait(poll_s)
 
     async def turn(self) -> None:
         """Send all that is due now, side by side; ``finished`` waits for the answers.
@@ -119,13 +130,8 @@ class Dispatch:
         Raises:
             Fault: store_unavailable.
         """
-        # Side by side: orders that wait for agents which do not answer hold up no stop.
-        ended = await asyncio.gather(
-            _all_of(self._claim_order), _all_of(self._claim_stop), return_exceptions=True
-        )
-        for error in ended:
-            if error is not None:
-                raise error
+        await _all_of(self._claim_order)
+        await _all_of(self._claim_stop)
 
     async def finished(self) -> None:
         """Wait until nothing this replica sent is still under way."""

@@ -77,14 +77,20 @@ CHUNK_BYTES = 64
 
 
 class ScriptedMetal(edge_pb2_grpc.EdgeAgentServicer):
-    """One metal: takes every order unless ``refusal`` is set, uploads once ``go`` is set."""
+    """One metal: takes every order unless ``refusal`` is set, uploads once ``go`` is set.
+
+    It answers an order once ``accept`` is set and sends the second half of an upload once ``whole``
+    is; both are at first. ``half_sent`` is set by the first half.
+    """
 
     def __init__(self, metal_id: str, gateway_address: str, shown: Certificates) -> None:
         self.metal_id = metal_id
         self.profile = profile_bytes()
         self.refusal: Fault | None = None
         self.go = asyncio.Event()
-        self.go.set()
+        self.accept, self.whole, self.half_sent = (asyncio.Event() for _ in range(3))
+        for one in (self.go, self.accept, self.whole):
+            one.set()
         self.orders: asyncio.Queue[Order] = asyncio.Queue()
         self.stops: asyncio.Queue[tuple[CaptureKey, bool]] = asyncio.Queue()
         self.shown = shown
@@ -111,6 +117,7 @@ class ScriptedMetal(edge_pb2_grpc.EdgeAgentServicer):
     ) -> edge_pb2.StartCaptureResponse:
         order = convert.order_from_wire(request)
         await self.orders.put(order)
+        await self.accept.wait()
         if self.refusal is not None:
             raise self.refusal
         self._playing[order.key] = asyncio.create_task(self._play(order))
@@ -122,6 +129,8 @@ class ScriptedMetal(edge_pb2_grpc.EdgeAgentServicer):
         key = convert.required_key(request)
         await self.stops.put((key, request.discard))
         state = CaptureState.SAMPLING
+        if key not in self._playing:
+            raise Fault(Reason.CAPTURE_UNKNOWN, "not here yet")
         if request.discard:
             self._playing[key].cancel()
             state = CaptureState.STOPPED
@@ -172,6 +181,9 @@ class ScriptedMetal(edge_pb2_grpc.EdgeAgentServicer):
         async def parts() -> AsyncIterator[gateway_pb2.UploadRequest]:
             yield gateway_pb2.UploadRequest(manifest=convert.manifest_to_wire(told))
             for at in range(offset, len(data), CHUNK_BYTES):
+                if at > len(data) // 2:
+                    self.half_sent.set()
+                    await self.whole.wait()
                 chunk = gateway_pb2.Chunk(offset_bytes=at, data=data[at : at + CHUNK_BYTES])
                 yield gateway_pb2.UploadRequest(chunk=chunk)
 

@@ -1,10 +1,10 @@
-"""Stop keeps and DELETE discards, at every point of a session's life, however often; hang-ups too."""
+"""Stop keeps and DELETE discards, at every point of a session, however often; hang-ups too."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import obstore
@@ -15,16 +15,27 @@ from contract.messages import Accepted, CaptureState
 from control_plane import admission
 from control_plane.session import SessionState
 from control_plane.store import profiles
-from tests.integration.edge_scene import Scene, edge_scene
-from tests.integration.planes import ACCOUNT, Plane, manifest, plane, profile_bytes, told
+from tests.integration.edge_scene import edge_scene
+from tests.integration.planes import (
+    ACCOUNT,
+    Plane,
+    ScriptedAgents,
+    manifest,
+    plane,
+    profile_bytes,
+    told,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from contract.messages import CaptureKey, CaptureReport
     from control_plane.intake import Upload
     from control_plane.store.captures import Capture
 
 DATA = profile_bytes()
+# A slow machine must not use up what is given to an order.
+UNHURRIED = {"order_timeout_ms": 600_000, "lease_ms": 600_000, "session_slack_ms": 900_000}
 
 
 @dataclass(kw_only=True)
@@ -35,6 +46,18 @@ class At:
     capture: Capture | None = None
     upload: Upload | None = None
     release: asyncio.Event | None = None
+
+
+class Obedient(ScriptedAgents):
+    """An agent that drops a capture when told so, as real ones do."""
+
+    async def stop_capture(
+        self, address: str, key: CaptureKey, *, metal_id: str, discard: bool
+    ) -> CaptureReport:
+        report = await super().stop_capture(address, key, metal_id=metal_id, discard=discard)
+        if discard:
+            report = replace(report, state=CaptureState.STOPPED, reason=Reason.CAPTURE_STOPPED)
+        return report
 
 
 async def queued(p: Plane) -> At:
@@ -62,10 +85,9 @@ async def ordered(p: Plane) -> At:
 
 async def sampling(p: Plane) -> At:
     session, capture = await p.sampling()
-    # What the agent answers to a stop while it has yet to build and upload.
-    p.agents.reports[capture.key] = told(
-        capture, CaptureState.SAMPLING, sampled_ms=300, freed=True
-    )
+    p.agents.__class__ = Obedient
+    # What the agent answers to a stop that keeps, while it has yet to build and upload.
+    p.agents.reports[capture.key] = told(capture, CaptureState.SAMPLING, sampled_ms=300, freed=True)
     return At(session_id=session.session_id, capture=capture)
 
 
@@ -90,6 +112,17 @@ async def ready(p: Plane) -> At:
 POINTS = [queued, ordered, sampling, uploading, ready]
 
 
+async def until(so: Callable[[], Awaitable[bool]]) -> None:
+    """Return once it is so, of something that has no event."""
+    async with asyncio.timeout(60):
+        while not await so():  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+
+
+async def _is_answered(p: Plane, session_id: str) -> bool:
+    return (await p.captures(session_id))[0].state is not CaptureState.ORDERED
+
+
 async def kept(p: Plane, session_id: str) -> tuple[int, int]:
     """How many profiles the session has, and how many blobs there are at all."""
     async with p.db.read() as conn:
@@ -103,8 +136,7 @@ async def finish(p: Plane, at: At) -> None:
     await p.turn()
     if at.release is not None:
         at.release.set()
-        while (await p.captures(at.session_id))[0].state is CaptureState.ORDERED:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: _is_answered(p, at.session_id))
     if at.capture is not None and at.upload is None:
         with contextlib.suppress(Fault):
             at.upload = await p.intake.open_upload(manifest(at.capture, DATA))
@@ -194,11 +226,16 @@ async def test_stops_are_sent_while_orders_wait_for_silent_agents(database_url: 
         for _ in range(3):
             await p.admit()
         running = asyncio.create_task(dispatch.run())
-        while len(p.agents.orders) < 3:  # noqa: ASYNC110 - the script has no event
-            await asyncio.sleep(0.01)
+
+        async def all_slots_are_taken() -> bool:
+            return len(p.agents.orders) == 3
+
+        async def told_to_stop() -> bool:
+            return bool(p.agents.stops)
+
+        await until(all_slots_are_taken)
         await admission.cancel(p.db, ACCOUNT, session.session_id, discard=True)
-        while not p.agents.stops:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(told_to_stop)
         assert p.agents.stops == [(capture.address, capture.key, True)]
         running.cancel()
         for task in list(dispatch._sending):
@@ -207,11 +244,10 @@ async def test_stops_are_sent_while_orders_wait_for_silent_agents(database_url: 
             await running
 
 
-async def hangs_up(scene: Scene, asking: asyncio.Task[Any]) -> None:
+async def hangs_up(asking: asyncio.Task[Any]) -> None:
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    del scene
 
 
 async def test_a_caller_hangs_up_while_its_session_is_written(
@@ -230,13 +266,15 @@ async def test_a_caller_hangs_up_while_its_session_is_written(
         scene.metal.go.clear()
         asking = asyncio.create_task(scene.profile(duration_ms=50_000))
         await asyncio.wait_for(asked.wait(), 10)
-        await hangs_up(scene, asking)
+        await hangs_up(asking)
         monkeypatch.setattr(admission, "_admit", made)
         go_on.set()
-        async with asyncio.timeout(20):
-            while not (listed := (await scene.call("GET", "profile-sessions")).body["result"]):
-                await asyncio.sleep(0.01)
-        await scene.session_until(listed[0]["id"], "cancelled")
+
+        async def cancelled() -> bool:
+            listed = await scene.call("GET", "profile-sessions?state=cancelled")
+            return bool(listed.body["result"])
+
+        await until(cancelled)
         scene.metal.go.set()
         assert (await scene.profile()).status == 200
 
@@ -246,7 +284,7 @@ async def test_a_caller_hangs_up_while_its_order_is_out(database_url: str) -> No
         scene.metal.accept.clear()
         asking = asyncio.create_task(scene.profile(duration_ms=50_000))
         order = await asyncio.wait_for(scene.metal.orders.get(), 10)
-        await hangs_up(scene, asking)
+        await hangs_up(asking)
         await scene.session_until(order.key.session_id, "cancelled")
         scene.metal.accept.set()
         while (await asyncio.wait_for(scene.metal.stops.get(), 10)) != (order.key, True):
@@ -256,13 +294,13 @@ async def test_a_caller_hangs_up_while_its_order_is_out(database_url: str) -> No
 
 async def test_a_caller_hangs_up_while_its_profile_comes(database_url: str) -> None:
     async with edge_scene(database_url) as scene:
-        scene.metal.stored.clear()
+        scene.metal.whole.clear()
         asking = asyncio.create_task(scene.profile())
         order = await asyncio.wait_for(scene.metal.orders.get(), 10)
         await asyncio.wait_for(scene.metal.half_sent.wait(), 10)
         await scene.session_until(order.key.session_id, "finishing")
-        await hangs_up(scene, asking)
+        await hangs_up(asking)
         ended = await scene.session_until(order.key.session_id, "cancelled")
         assert ended["profile"] is None
-        scene.metal.stored.set()
+        scene.metal.whole.set()
         assert (await scene.profile()).status == 200
