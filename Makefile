@@ -32,7 +32,8 @@ test: setup-dev ## every test; ARGS="tests/unit -k top" for some
 	@$(if $(ARGS),:,npm --prefix dashboard run --silent test)
 	@$(PY) -m pytest -n 2 $(if $(ARGS),--dist loadgroup $(ARGS),--ignore=tests/e2e --ignore=tests/browser)
 	@# On their own: they share one fleet of sixteen processes, and measure nothing well beside others.
-	@$(if $(ARGS),:,$(PY) -m pytest tests/e2e tests/browser)
+	@$(if $(ARGS),:,$(PY) -m pytest tests/e2e)
+	@$(if $(ARGS),:,$(PY) -m pytest tests/browser)
 
 .PHONY: check
 check: setup-dev ## formatting, types, layers, schemas, container files

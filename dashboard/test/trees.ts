@@ -42,7 +42,7 @@ export function documentOf(
   const nodes = { level: [], fn: [], self: [], samples: [] } as Record<string, number[]>;
   let open: string[] = [];
   for (const stack of stacks) {
-    const path = (stack.at.match(/\([^)]*\)|\S+/g) ?? []);
+    const path = stack.at.match(/\([^)]*\)|\S+/g) ?? [];
     let shared = 0;
     while (shared < path.length && open[shared] === path[shared]) shared++;
     // The whole path is known only when the stack before lay deeper: then it is one node more.

@@ -62,6 +62,11 @@ export function urlOf(account: string, path: string, query: Call["query"] = {}):
   return `${BASE}/${encodeURIComponent(account)}${path}${text === "" ? "" : `?${text}`}`;
 }
 
+/** Path of a session below its account. */
+export function sessionPath(id: string): string {
+  return `/profile-sessions/${encodeURIComponent(id)}`;
+}
+
 async function problemOf(response: Response): Promise<Problem> {
   const requestId = response.headers.get("X-Request-Id") ?? "";
   const seconds = Number(response.headers.get("Retry-After") ?? Number.NaN);

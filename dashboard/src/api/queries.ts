@@ -1,10 +1,12 @@
 /** Reads of the API as the views use them: cached by account and asked again while things move. */
 
-import { type UseQueryResult, useQuery } from "@tanstack/react-query";
-import { createContext, useContext } from "react";
+import { type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-query";
+import { createContext, useContext, useEffect, useState } from "react";
+import { type Comparison, readComparison } from "../flame/comparison";
 import { type Profile, readProfile } from "../flame/profile";
-import { type Answer, call, send } from "./client";
+import { type Answer, call, send, sessionPath } from "./client";
 import type { Credentials } from "./credentials";
+import { follow } from "./events";
 import type { Problem } from "./problem";
 import { isLive, type Session, type Version, type Worker } from "./types";
 
@@ -18,6 +20,8 @@ export function useWho(): Credentials {
 }
 
 const LIVE_MS = 500;
+// While events come, asking is only for what they might have missed.
+const HEARD_MS = 5_000;
 const LIST_MS = 10_000;
 
 export function useWorkers(page: number): UseQueryResult<Answer<Worker[]>, Problem> {
@@ -60,15 +64,39 @@ export function useSessions(filter: SessionFilter): UseQueryResult<Answer<Sessio
   });
 }
 
+/** A session, followed while it lives: by its events, and by asking where these do not come. */
 export function useSession(id: string): UseQueryResult<Session, Problem> {
   const who = useWho();
-  return useQuery({
+  const [hearing, setHearing] = useState(false);
+  const session = useQuery<Session, Problem>({
     queryKey: sessionKey(who, id),
     queryFn: async ({ signal }) => (await call<Session>(who, sessionPath(id), { signal })).result,
     enabled: id !== "",
-    refetchInterval: (query) =>
-      query.state.data === undefined || isLive(query.state.data) ? LIVE_MS : false,
+    refetchInterval: (query) => {
+      const { data, error } = query.state;
+      if (data === undefined ? error !== null : !isLive(data)) return false;
+      return hearing ? HEARD_MS : LIVE_MS;
+    },
   });
+  const live = session.data !== undefined && isLive(session.data);
+  const cache = useQueryClient();
+  useEffect(() => {
+    if (!live) return;
+    const stop = new AbortController();
+    const heard = (): void => {
+      setHearing(true);
+      void cache.invalidateQueries({ queryKey: sessionKey(who, id) });
+    };
+    follow(who, id, heard, stop.signal)
+      .catch(() => undefined)
+      .finally(() => {
+        if (stop.signal.aborted) return;
+        setHearing(false);
+        void cache.invalidateQueries({ queryKey: sessionKey(who, id) });
+      });
+    return () => stop.abort();
+  }, [live, who, id, cache]);
+  return session;
 }
 
 /** The profile of a session that is ready. It never changes, so it is read once. */
@@ -89,8 +117,19 @@ export function useProfile(id: string): UseQueryResult<Profile, Error> {
   });
 }
 
-export function sessionPath(id: string): string {
-  return `/profile-sessions/${encodeURIComponent(id)}`;
+/** A profile against another; neither ever changes. */
+export function useComparison(id: string, base: string): UseQueryResult<Comparison, Error> {
+  const who = useWho();
+  return useQuery({
+    queryKey: [who.account, "diff", id, base],
+    queryFn: async ({ signal }) => {
+      const path = `${sessionPath(id)}/diff/${encodeURIComponent(base)}`;
+      const response = await send(who, path, { query: { format: "flamegraph" }, signal });
+      return readComparison(await response.json());
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    structuralSharing: false,
+  });
 }
 
 export function sessionKey(who: Credentials, id: string): readonly string[] {

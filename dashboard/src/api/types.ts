@@ -61,9 +61,21 @@ export interface Session {
   readonly sampling_interval_us: number;
   readonly namespace_id: string | null;
   readonly actor_id: string | null;
+  readonly actor_name: string | null;
+  readonly datacenters: readonly string[];
+  readonly isolates: {
+    readonly asked: number;
+    readonly taken: number;
+    readonly live: number;
+    readonly lost: number;
+    /** Why there are fewer than were asked for; empty when there are not. */
+    readonly fewer: string;
+  };
   readonly labels: Readonly<Record<string, string>>;
   readonly created_at: string;
   readonly ended_at: string | null;
+  /** When asking again can help, where that is known. */
+  readonly retry_at: string | null;
   readonly captures: readonly Capture[];
   readonly profile: {
     readonly size: number;

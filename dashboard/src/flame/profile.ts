@@ -46,9 +46,10 @@ export interface Profile {
 /** The bytes are not a profile; the message says why, for a person. */
 export class ProfileUnreadable extends Error {}
 
-/** What makes a function itself: name, file and first line. */
+/** What makes a function itself: name, file, first line, and where the running code has it. */
 export function identity(functions: Functions, fn: number): string {
-  return `${functions.name[fn]}\0${functions.file[fn]}\0${at(functions.line, fn)}`;
+  const { name, file, line, generated } = functions;
+  return `${name[fn]}\0${file[fn]}\0${at(line, fn)}\0${generated[fn]}`;
 }
 
 /**

@@ -84,30 +84,38 @@ function CaptureForm({ names, worker }: { names: string[]; worker: string }): Re
         </fieldset>
         <div className="pair">
           <Field label="Worker" wrong={wrong("/worker")}>
-            <select
-              value={worker}
-              onChange={(event) => setQuery({ worker: event.target.value, version: "" }, "replace")}
-            >
-              {names.map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </select>
+            {(ties) => (
+              <select
+                {...ties}
+                value={worker}
+                onChange={(event) =>
+                  setQuery({ worker: event.target.value, version: "" }, "replace")
+                }
+              >
+                {names.map((name) => (
+                  <option key={name}>{name}</option>
+                ))}
+              </select>
+            )}
           </Field>
           <Field label="Version" wrong={wrong("/version")}>
-            <select
-              value={version}
-              onChange={(event) =>
-                set("version", event.target.value === LATEST ? "" : event.target.value)
-              }
-            >
-              <option value={LATEST}>latest (most recently created)</option>
-              {listed(versions.data?.result ?? [], version).map((one) => (
-                <option key={one.id} value={one.id}>
-                  {shortId(one.id)}
-                  {one.number > 0 ? ` – number ${one.number}` : ""}
-                </option>
-              ))}
-            </select>
+            {(ties) => (
+              <select
+                {...ties}
+                value={version}
+                onChange={(event) =>
+                  set("version", event.target.value === LATEST ? "" : event.target.value)
+                }
+              >
+                <option value={LATEST}>latest (most recently created)</option>
+                {listed(versions.data?.result ?? [], version).map((one) => (
+                  <option key={one.id} value={one.id}>
+                    {shortId(one.id)}
+                    {one.number > 0 ? ` – number ${one.number}` : ""}
+                  </option>
+                ))}
+              </select>
+            )}
           </Field>
         </div>
         <Field
@@ -115,14 +123,17 @@ function CaptureForm({ names, worker }: { names: string[]; worker: string }): Re
           wrong={wrong("/duration_ms")}
           hint="1,000 to 50,000. Traffic goes on meanwhile: the isolate is held only to start and stop."
         >
-          <input
-            type="number"
-            min={1_000}
-            max={50_000}
-            step={1}
-            value={duration}
-            onChange={(event) => set("duration", event.target.value)}
-          />
+          {(ties) => (
+            <input
+              {...ties}
+              type="number"
+              min={1_000}
+              max={50_000}
+              step={1}
+              value={duration}
+              onChange={(event) => set("duration", event.target.value)}
+            />
+          )}
         </Field>
         <div className="chips" role="group" aria-label="Usual durations">
           {DURATIONS_MS.map((one) => (
@@ -136,6 +147,7 @@ function CaptureForm({ names, worker }: { names: string[]; worker: string }): Re
             </button>
           ))}
         </div>
+        <FleetFields wrong={wrong} />
         <ActorFields wrong={wrong} />
         {asking.error === null ? null : <Refused problem={asking.error} />}
         <button type="submit" className="primary big" disabled={asking.isPending || worker === ""}>
@@ -143,6 +155,31 @@ function CaptureForm({ names, worker }: { names: string[]; worker: string }): Re
         </button>
       </form>
     </>
+  );
+}
+
+function FleetFields({ wrong }: { wrong: (pointer: string) => string | undefined }): ReactElement {
+  const { query } = usePlace();
+  const given = ["isolates", "datacenters"].some((name) => query.has(name));
+  return (
+    <details className="more" open={given || undefined}>
+      <summary>Several isolates, or some datacenters</summary>
+      <p className="hint">
+        Several isolates are captured at once, spread over datacenters, and merged into one profile.
+      </p>
+      <div className="pair">
+        <Field label="Isolates" wrong={wrong("/isolates")} hint="1 to 64.">
+          {(ties) => <Text name="isolates" placeholder="1" ties={ties} />}
+        </Field>
+        <Field
+          label="Datacenters"
+          wrong={wrong("/datacenters") ?? wrong("/datacenters/0")}
+          hint="Names, parted by commas; any when empty."
+        >
+          {(ties) => <Text name="datacenters" placeholder="any" ties={ties} />}
+        </Field>
+      </div>
+    </details>
   );
 }
 
@@ -158,24 +195,33 @@ function ActorFields({ wrong }: { wrong: (pointer: string) => string | undefined
         objects of one class share.
       </p>
       <Field label="Namespace id" wrong={wrong("/namespace_id")}>
-        <Text name="namespace" placeholder="32 hex digits" />
+        {(ties) => <Text name="namespace" placeholder="32 hex digits" ties={ties} />}
       </Field>
       <div className="pair">
         <Field label="Object id" wrong={wrong("/actor_id")}>
-          <Text name="actor" placeholder="64 hex digits" />
+          {(ties) => <Text name="actor" placeholder="64 hex digits" ties={ties} />}
         </Field>
         <Field label="or its name" wrong={wrong("/actor_name")}>
-          <Text name="actor_name" placeholder="as given to idFromName" />
+          {(ties) => <Text name="actor_name" placeholder="as given to idFromName" ties={ties} />}
         </Field>
       </div>
     </details>
   );
 }
 
-function Text({ name, placeholder }: { name: string; placeholder: string }): ReactElement {
+function Text({
+  name,
+  placeholder,
+  ties,
+}: {
+  name: string;
+  placeholder: string;
+  ties: Ties;
+}): ReactElement {
   const { query } = usePlace();
   return (
     <input
+      {...ties}
       value={query.get(name) ?? ""}
       placeholder={placeholder}
       spellCheck={false}
@@ -230,21 +276,33 @@ interface FieldProps {
   readonly label: string;
   readonly wrong?: string | undefined;
   readonly hint?: string;
-  readonly children: ReactElement;
+  /** The control, given what ties it to its label and to what is said about it. */
+  readonly children: (ties: Ties) => ReactElement;
+}
+
+interface Ties {
+  readonly id: string;
+  readonly "aria-describedby": string;
+  readonly "aria-invalid": boolean;
 }
 
 function Field({ label, wrong, hint, children }: FieldProps): ReactElement {
+  const id = useId();
+  const said = `${id}-said`;
+  const ties = { id, "aria-describedby": said, "aria-invalid": wrong !== undefined };
   return (
-    <label className={wrong === undefined ? "field" : "field field-wrong"}>
-      <span>{label}</span>
-      {children}
-      {hint === undefined ? null : <small>{hint}</small>}
-      {wrong === undefined ? null : (
-        <small className="wrong" role="alert">
-          {wrong}
-        </small>
-      )}
-    </label>
+    <div className={wrong === undefined ? "field" : "field field-wrong"}>
+      <label htmlFor={id}>{label}</label>
+      {children(ties)}
+      <div id={said}>
+        {hint === undefined ? null : <small>{hint}</small>}
+        {wrong === undefined ? null : (
+          <small className="wrong" role="alert">
+            {wrong}
+          </small>
+        )}
+      </div>
+    </div>
   );
 }
 
@@ -261,13 +319,22 @@ function bodyOf(
   type: string,
   duration: string,
 ): Record<string, unknown> {
-  // What is no number goes as it is: it is the API that says what is wrong with it.
-  const duration_ms = /^\d+$/.test(duration) ? Number(duration) : duration;
+  const duration_ms = numeric(duration);
   const body: Record<string, unknown> = { worker, version, profile_type: type, duration_ms };
   const optional = { namespace_id: "namespace", actor_id: "actor", actor_name: "actor_name" };
   for (const [field, name] of Object.entries(optional)) {
     const value = (query.get(name) ?? "").trim();
     if (value !== "") body[field] = value;
   }
+  const isolates = (query.get("isolates") ?? "").trim();
+  if (isolates !== "") body["isolates"] = numeric(isolates);
+  const datacenters = (query.get("datacenters") ?? "").split(",").map((one) => one.trim());
+  if (datacenters.some((one) => one !== ""))
+    body["datacenters"] = datacenters.filter((one) => one !== "");
   return body;
+}
+
+// What is no number goes as it is: it is the API that says what is wrong with it.
+function numeric(text: string): number | string {
+  return /^\d+$/.test(text) ? Number(text) : text;
 }

@@ -2,9 +2,9 @@
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { ReactElement } from "react";
-import { call } from "../api/client";
+import { call, sessionPath } from "../api/client";
 import type { Problem } from "../api/problem";
-import { sessionKey, sessionPath, useWho } from "../api/queries";
+import { sessionKey, useWho } from "../api/queries";
 import type { Session } from "../api/types";
 import { millis } from "../format";
 import { Attempts, SessionHead } from "./session";
@@ -24,7 +24,7 @@ export function LiveSession({ session }: { session: Session }): ReactElement {
     onSuccess: (ended) => cache.setQueryData(sessionKey(who, session.id), ended),
   });
   const last = session.captures[session.captures.length - 1];
-  const sampled = Math.min(last?.sampled_ms ?? 0, session.duration_ms);
+  const sampled = furthest(session);
   const share = session.state === "finishing" ? 1 : sampled / session.duration_ms;
   return (
     <>
@@ -38,9 +38,7 @@ export function LiveSession({ session }: { session: Session }): ReactElement {
         />
         <ol className="steps">
           <Step done={last !== undefined} name="Placed">
-            {last === undefined
-              ? "looking for a loaded isolate"
-              : `${last.metal} in ${last.datacenter}`}
+            {placed(session)}
           </Step>
           <Step done={session.state !== "queued"} name="Sampling">
             {session.state === "queued"
@@ -80,6 +78,20 @@ export function LiveSession({ session }: { session: Session }): ReactElement {
       <Attempts session={session} />
     </>
   );
+}
+
+/** How far the capture is that is furthest. */
+function furthest(session: Session): number {
+  const done = session.captures.map((one) => Math.min(one.sampled_ms, session.duration_ms));
+  return Math.max(0, ...done);
+}
+
+function placed(session: Session): string {
+  const { asked, taken, live } = session.isolates;
+  const last = session.captures[session.captures.length - 1];
+  if (last === undefined) return "looking for a loaded isolate";
+  if (asked === 1) return `${last.metal} in ${last.datacenter}`;
+  return `${live} of ${asked} isolates at work, ${taken} taken`;
 }
 
 function headline(session: Session): string {

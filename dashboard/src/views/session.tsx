@@ -45,6 +45,7 @@ function EndedSession({ session }: { session: Session }): ReactElement {
         <p className="facts">
           {session.reason === null ? null : <span>{session.reason}</span>}
           <span>ended {moment(session.ended_at)}</span>
+          {session.retry_at === null ? null : <span>free again {moment(session.retry_at)}</span>}
         </p>
         <div className="state-action">
           <Link to={`/capture?${again(session)}`} className="button primary">
@@ -91,7 +92,10 @@ export function again(session: Session): string {
     duration: String(session.duration_ms),
   });
   if (session.namespace_id !== null) query.set("namespace", session.namespace_id);
-  if (session.actor_id !== null) query.set("actor", session.actor_id);
+  if (session.actor_name !== null) query.set("actor_name", session.actor_name);
+  else if (session.actor_id !== null) query.set("actor", session.actor_id);
+  if (session.isolates.asked > 1) query.set("isolates", String(session.isolates.asked));
+  if (session.datacenters.length > 0) query.set("datacenters", session.datacenters.join(","));
   return query.toString();
 }
 

@@ -33,7 +33,7 @@ export function WorkerView({ worker }: { worker: string }): ReactElement {
           <thead>
             <tr>
               <th scope="col">Version</th>
-              <th scope="col" className="number">
+              <th scope="col" className="number wide">
                 Number
               </th>
               <th scope="col">Created</th>
@@ -49,7 +49,7 @@ export function WorkerView({ worker }: { worker: string }): ReactElement {
                   <code title={version.id}>{shortId(version.id)}</code>
                   {index === 0 ? <span className="tag">latest</span> : null}
                 </th>
-                <td className="number">{version.number}</td>
+                <td className="number wide">{version.number}</td>
                 <td title={moment(version.created_on)}>{ago(version.created_on, now)}</td>
                 <td className="end">
                   <Link

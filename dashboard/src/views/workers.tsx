@@ -53,7 +53,9 @@ export function WorkersView(): ReactElement {
               <tr>
                 <th scope="col">Worker</th>
                 <th scope="col">Last upload</th>
-                <th scope="col">First seen</th>
+                <th scope="col" className="wide">
+                  First seen
+                </th>
                 <th scope="col">
                   <span className="unseen">Actions</span>
                 </th>
@@ -68,7 +70,9 @@ export function WorkersView(): ReactElement {
                     </Link>
                   </th>
                   <td title={moment(worker.updated_on)}>{ago(worker.updated_on, now)}</td>
-                  <td title={moment(worker.created_on)}>{ago(worker.created_on, now)}</td>
+                  <td className="wide" title={moment(worker.created_on)}>
+                    {ago(worker.created_on, now)}
+                  </td>
                   <td className="end">
                     <Link
                       to={`/capture?worker=${encodeURIComponent(worker.name)}`}

@@ -35,7 +35,13 @@ export function Summary({ session, profile }: Props): ReactElement {
           </small>
         ) : null}
       </Fact>
-      {taken === undefined ? null : (
+      {session.isolates.asked > 1 ? (
+        <Fact name="Isolates">
+          {session.isolates.taken}
+          <small>of {session.isolates.asked} asked for</small>
+        </Fact>
+      ) : null}
+      {taken === undefined || session.isolates.asked > 1 ? null : (
         <>
           <Fact name="Taken on">
             {taken.metal}

@@ -1,8 +1,7 @@
 /** The stored bytes: saved to the reader's disk, or opened in another viewer. */
 
-import { send } from "../../api/client";
+import { send, sessionPath } from "../../api/client";
 import type { Credentials } from "../../api/credentials";
-import { sessionPath } from "../../api/queries";
 
 /** Save the whole pprof, whatever is focused, hidden or searched for. */
 export async function download(who: Credentials, session: string): Promise<void> {

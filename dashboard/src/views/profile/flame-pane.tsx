@@ -17,13 +17,17 @@ interface Props {
   readonly fromLevel?: number;
   readonly label: string;
   readonly active: number;
+  /** Colours of nodes, where these are not by function. */
+  readonly pixels?: Uint32Array;
+  /** What else a hover tells of a node. */
+  readonly more?: (node: number) => string[];
   readonly open: (node: number) => void;
   readonly walk: (node: number) => void;
   readonly leave: () => void;
 }
 
 export function FlamePane(props: Props): ReactElement {
-  const { look, tree, focus, label, upward = false, fromLevel = 0, active } = props;
+  const { look, tree, focus, label, upward = false, fromLevel = 0, active, pixels } = props;
   const theme = useTheme();
   const host = useRef<HTMLDivElement>(null);
   const tip = useRef<HTMLDivElement>(null);
@@ -37,7 +41,8 @@ export function FlamePane(props: Props): ReactElement {
     () => colourAll(functions, look.colouring, theme),
     [functions, look.colouring, theme],
   );
-  const faded = useMemo(() => fade(colours, theme), [colours, theme]);
+  const bright = pixels ?? colours;
+  const faded = useMemo(() => fade(bright, theme), [bright, theme]);
 
   useLayoutEffect(() => {
     if (host.current === null) return;
@@ -70,11 +75,12 @@ export function FlamePane(props: Props): ReactElement {
       fromLevel,
       theme,
       isFaded,
-      colourOf: (node) => at(isFaded(node) ? faded : colours, at(tree.fn, node) + 1),
+      colourOf: (node) =>
+        at(isFaded(node) ? faded : bright, pixels === undefined ? at(tree.fn, node) + 1 : node),
       nameOf: (node) => nameOf(look, tree, node),
       tell: (node) => tell(look, tree, node),
     };
-  }, [look, tree, focus, upward, fromLevel, theme, colours, faded]);
+  }, [look, tree, focus, upward, fromLevel, theme, bright, faded, pixels]);
 
   useLayoutEffect(() => chart.current?.show(scene), [scene]);
   useEffect(() => chart.current?.mark(active), [active]);
@@ -118,7 +124,8 @@ function showTip(tip: HTMLElement, props: Props, node: number, x: number, y: num
   const { look, tree } = props;
   if (tip.dataset["node"] !== String(node) || tip.childElementCount === 0) {
     tip.dataset["node"] = String(node);
-    tip.replaceChildren(...lines(look, tree, node));
+    const more = (props.more?.(node) ?? []).map((text) => line("tip-value", text));
+    tip.replaceChildren(...lines(look, tree, node), ...more);
   }
   const { offsetWidth, offsetHeight } = tip;
   const left = Math.min(x + 14, window.innerWidth - offsetWidth - 8);

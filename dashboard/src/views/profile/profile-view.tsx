@@ -97,7 +97,7 @@ function Body({ session, profile }: { session: Session; profile: Profile }): Rea
   return (
     <section className="profile" aria-label="Profile">
       <Toolbar look={look} />
-      <Notices look={look} />
+      <Notices look={look} session={session} />
       <Views look={look} />
     </section>
   );
@@ -174,7 +174,7 @@ function Views({ look }: { look: Look }): ReactElement {
 }
 
 /** What the picture does not show is said, never left to be guessed. */
-function Notices({ look }: { look: Look }): ReactElement | null {
+function Notices({ look, session }: { look: Look; session: Session }): ReactElement | null {
   const { profile, reshaped } = look;
   const told: string[] = [];
   if (profile.cut !== "") told.push(profile.cut);
@@ -190,6 +190,7 @@ function Notices({ look }: { look: Look }): ReactElement | null {
     );
   const cut = profile.about["truncated"]?.filter((value) => value !== "") ?? [];
   if (cut.length > 0) told.push(`Cut off when it was taken: ${cut.join(", ")}.`);
+  if (session.isolates.fewer) told.push(session.isolates.fewer);
   for (const note of profile.about["note"] ?? []) told.push(note);
   if (told.length === 0) return null;
   return (

@@ -36,7 +36,7 @@ export function Toolbar({ look }: { look: Look }): ReactElement {
   );
 }
 
-function Search({ look }: { look: Look }): ReactElement {
+export function Search({ look }: { look: Look }): ReactElement {
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const slash = (event: KeyboardEvent): void => {
