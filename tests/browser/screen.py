@@ -71,7 +71,8 @@ class Screen:
         # Storage belongs to an origin, and is there before the page's first script.
         if kept != "null":
             await context.add_init_script(
-                f"if (origin !== 'null' && !sessionStorage.getItem('seen')) {{ sessionStorage.setItem('seen', '1');"
+                "if (origin !== 'null' && !sessionStorage.getItem('seen')) {"
+                " sessionStorage.setItem('seen', '1');"
                 f" sessionStorage.setItem('isoprof.credentials', {json.dumps(kept)}); }}"
             )
         screen = cls(await context.new_page(), f"http://{fleet.addresses.http}")
