@@ -35,6 +35,12 @@ test: setup-dev ## every test; ARGS="tests/unit -k top" for some
 	@$(if $(ARGS),:,$(PY) -m pytest tests/e2e)
 	@$(if $(ARGS),:,$(PY) -m pytest tests/browser)
 
+.PHONY: fuzz
+fuzz: setup-dev ## hostile profiles and captures, EXAMPLES=20000 of each kind
+	ISOPROF_FUZZ=$(EXAMPLES) $(PY) -m pytest -n 2 --timeout 7200 tests/unit/pprof/test_hostile.py $(ARGS)
+
+EXAMPLES ?= 20000
+
 .PHONY: check
 check: setup-dev ## formatting, types, layers, schemas, container files
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from cli import sessions, top, workers
+from cli import files, look, sessions, top, workers
 from cli.outcome import Exit
 
 app = typer.Typer(
@@ -19,6 +19,11 @@ app = typer.Typer(
 app.add_typer(workers.app, name="workers")
 app.add_typer(sessions.app, name="sessions")
 app.command("top")(top.top)
+app.command("peek")(look.peek)
+app.command("list")(look.list_)
+app.command("diff")(files.diff)
+app.command("merge")(files.merge)
+app.command("convert")(files.convert)
 
 
 def main() -> int:

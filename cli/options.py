@@ -23,3 +23,29 @@ Output = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+ProfileFile = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="A pprof or .cpuprofile file; - is standard input."),
+]
+SampleType = Annotated[
+    str,
+    typer.Option("--sample-type", metavar="TYPE", help="Which value; the file's default if not."),
+]
+Focus = Annotated[
+    str | None,
+    typer.Option(
+        "--focus", metavar="REGEX", help="Only stacks with such a function; the rest: (filtered)."
+    ),
+]
+Ignore = Annotated[
+    str | None,
+    typer.Option("--ignore", metavar="REGEX", help="No stacks with such a function: (filtered)."),
+]
+Hide = Annotated[
+    str | None,
+    typer.Option("--hide", metavar="REGEX", help="Not these functions: their callers pay."),
+]
+PruneRuntime = Annotated[
+    bool,
+    typer.Option("--prune-runtime", help="Hide frames that are no JavaScript of the program."),
+]

@@ -1,11 +1,9 @@
 """``isoprof top``: the functions of a profile by what they cost, under how it was taken."""
 
 import json
-import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,11 +11,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from cli import options, progress
-from cli.outcome import Exit
+from cli import options, profile_file
 from cli.table import console
-from pprof import codec, comments
-from pprof.check import ProfileInvalid, ProfileTooLarge
+from pprof import comments
+from pprof.check import ProfileInvalid
 from pprof.model import Profile
 from pprof.top import Row, Top, shown
 from pprof.top import top as table_of
@@ -31,26 +28,26 @@ class Sort(StrEnum):
 
 
 def top(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A pprof file; - is standard input.")
-    ],
+    file: options.ProfileFile,
     limit: Annotated[int, typer.Option(min=1, help="How many functions.")] = 20,
     sort: Annotated[
         Sort, typer.Option(help="By what a function costs itself, or with what it calls.")
     ] = Sort.SELF,
+    sample_type: options.SampleType = "",
+    focus: options.Focus = None,
+    ignore: options.Ignore = None,
+    hide: options.Hide = None,
+    prune_runtime: options.PruneRuntime = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the functions of a profile that cost most, and how it was taken."""
+    profile = profile_file.narrowed(
+        profile_file.read(file), focus, ignore, hide, prune=prune_runtime
+    )
     try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        profile = codec.decode(data)
-        table = table_of(profile)
-    except OSError as error:
-        progress.say(f"{file} could not be read: {error.strerror}")
-        raise typer.Exit(Exit.USAGE) from None
-    except (ProfileInvalid, ProfileTooLarge) as error:
-        progress.say(f"{file} is no profile that can be read: {error}")
-        raise typer.Exit(Exit.API_ERROR) from None
+        table = table_of(profile, sample_type)
+    except ProfileInvalid as error:
+        profile_file.refuse(f"{file}: {error}")
     rows = ordered(table, sort)[:limit]
     if as_json:
         print(json.dumps(described(profile, table, rows), indent=2))
@@ -87,6 +84,7 @@ def header(profile: Profile, table: Top) -> list[tuple[str, str]]:
         ("idle", _time(said.get("idle_ns", ""))),
         ("gaps", _time(said.get("gaps_ns", ""))),
         ("cut off", said.get("truncated", "")),
+        ("filtered", said.get("filtered", "")),
         ("note", said.get("note", "")),
         ("session", said.get("session", "")),
     ]

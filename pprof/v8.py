@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 JsonObject = dict[str, object]
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def parse(data: bytes, hook: Callable[[JsonObject], object], bounds: Bounds) -> JsonObject:
@@ -28,7 +29,8 @@ def parse(data: bytes, hook: Callable[[JsonObject], object], bounds: Bounds) -> 
     within(len(data), "max_bytes", bounds.max_bytes)
     try:
         # Bytes that are no UTF-8 become lone surrogates, which ``Places`` repairs and counts.
-        found = json.loads(data.decode("utf-8", "surrogateescape"), object_hook=hook)
+        text = data.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "surrogateescape")
+        found = json.loads(text, object_hook=hook)
     except ProfileInvalid:
         raise
     except (ValueError, RecursionError) as error:
