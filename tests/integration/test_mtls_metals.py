@@ -70,6 +70,12 @@ def failed(key: CaptureKey, metal_id: str) -> CaptureReport:
     )
 
 
+def test_every_call_of_a_gateway_is_tried_here() -> None:
+    """A new one must hold its caller to its metal too: try it below, then name it here."""
+    calls = gateway_pb2.DESCRIPTOR.services_by_name["Gateway"].methods_by_name
+    assert set(calls) == {"Report", "ReportCapture", "ShowUpload", "Upload"}
+
+
 @pytest.mark.parametrize("claims", ["its own name", "the other's name"])
 async def test_another_s_capture_can_be_neither_ended_nor_uploaded(
     scene: Scene, claims: str
