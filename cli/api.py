@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -11,13 +11,15 @@ from urllib.parse import quote
 import aiohttp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from cli.settings import Settings
 
 TIMEOUT_S = 90.0
 # On top of a capture's own duration: waiting for an isolate, hand-over, storing.
 MARGIN_S = 40.0
+# A stream of events says at least every quarter of a minute that it lives.
+SILENCE_S = 60.0
 PPROF_TYPE = "application/vnd.google.protobuf"
 USER_AGENT = "isoprof-cli/0.1.0"
 
@@ -92,13 +94,16 @@ class Api:
         *path: str,
         query: dict[str, str] | None = None,
         body: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         """Send one request; the envelope of a success. Each segment of ``path`` is escaped.
 
         Raises:
             ApiError: any other answer, or none.
         """
-        answer = await self._send(method, path, query=query, body=body, timeout_s=TIMEOUT_S)
+        answer = await self._send(
+            method, path, query=query, body=body, headers=headers, timeout_s=TIMEOUT_S
+        )
         return envelope(answer)
 
     async def profile(
@@ -115,6 +120,42 @@ class Api:
         """
         return pprof(await self._send(method, path, query=None, body=body, timeout_s=timeout_s))
 
+    async def lines(self, *path: str, last_id: str = "") -> AsyncIterator[str]:
+        """Read a stream of events line by line, without line ends, until it ends.
+
+        Raises:
+            ApiError: any other answer, silence for too long, or none.
+        """
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=SILENCE_S)
+        with self._unreached(SILENCE_S):
+            async with self._session.request(
+                "GET",
+                self._url(path),
+                params=None,
+                json=None,
+                headers=headers,
+                allow_redirects=False,
+                timeout=timeout,
+            ) as response:
+                if response.status not in {200, 204}:
+                    raise refusal(await _whole(response))
+                async for line in response.content:
+                    yield line.decode(errors="replace").rstrip("\r\n")
+
+    def _url(self, path: tuple[str, ...]) -> str:
+        return "/".join([self._account, *(quote(segment, safe="") for segment in path)])
+
+    @contextmanager
+    def _unreached(self, timeout_s: float) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError:
+            raise unreached(f"no answer within {timeout_s:.0f} s from {self._base_url}") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            text = str(error) or type(error).__name__
+            raise unreached(f"{self._base_url} could not be reached: {text}") from None
+
     async def _send(
         self,
         method: str,
@@ -122,22 +163,26 @@ class Api:
         *,
         query: dict[str, str] | None,
         body: dict[str, Any] | None,
+        headers: dict[str, str] | None = None,
         timeout_s: float,
     ) -> Answer:
-        url = "/".join([self._account, *(quote(segment, safe="") for segment in path)])
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
-        try:
+        with self._unreached(timeout_s):
             # No redirect is followed: it would carry the token to another place.
             async with self._session.request(
-                method, url, params=query, json=body, allow_redirects=False, timeout=timeout
+                method,
+                self._url(path),
+                params=query,
+                json=body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=timeout_s),
             ) as response:
-                headers = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(status=response.status, headers=headers, body=await response.read())
-        except TimeoutError:
-            raise unreached(f"no answer within {timeout_s:.0f} s from {self._base_url}") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            text = str(error) or type(error).__name__
-            raise unreached(f"{self._base_url} could not be reached: {text}") from None
+                return await _whole(response)
+
+
+async def _whole(response: aiohttp.ClientResponse) -> Answer:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(status=response.status, headers=headers, body=await response.read())
 
 
 @asynccontextmanager

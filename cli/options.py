@@ -17,6 +17,22 @@ class ProfileTypeName(StrEnum):
 WorkerId = Annotated[
     str, typer.Option("--worker-id", metavar="WORKER", help="The Worker's id or name.")
 ]
+DurationMs = Annotated[
+    int, typer.Option("--duration-ms", metavar="N", help="How long to sample, 1000 to 50000.")
+]
+ProfileType = Annotated[
+    ProfileTypeName, typer.Option("--profile-type", help="CPU time or allocations.")
+]
+NamespaceId = Annotated[
+    str | None,
+    typer.Option("--namespace-id", help="Durable Object namespace, with an object's id or name."),
+]
+ActorId = Annotated[
+    str | None, typer.Option("--actor-id", help="The Durable Object's id, 64 hex digits.")
+]
+ActorName = Annotated[
+    str | None, typer.Option("--actor-name", help="The Durable Object's name, instead of its id.")
+]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write here instead of standard output."),

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 STEP_S = 0.1
 
@@ -42,6 +43,40 @@ async def sampling(what: str, *, duration_ms: int) -> AsyncIterator[None]:
             mover.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await mover
+
+
+class Shown:
+    """Where a capture's progress goes: lines, and a bar where there is a terminal."""
+
+    def __init__(self, bar: Progress | None, what: str) -> None:
+        self._bar = bar
+        self._task = bar.add_task(what, total=None) if bar is not None else None
+
+    def tell(self, line: str) -> None:
+        """Show a line; an empty one is none."""
+        if line and self._bar is not None:
+            self._bar.console.print(Text(line))
+        elif line:
+            say(line)
+
+    def at(self, done_ms: int, total_ms: int) -> None:
+        """Move the bar."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done_ms, total=total_ms)
+
+
+@contextlib.contextmanager
+def bar(what: str) -> Iterator[Shown]:
+    """Show progress that is told from outside for as long as the block lasts."""
+    if not sys.stderr.isatty():
+        yield Shown(None, what)
+        return
+    # What is printed meanwhile must go where it was meant to.
+    together = sys.stdout.isatty()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=together) as made:
+        yield Shown(made, what)
 
 
 async def _move(bar: Progress, what: str, duration_s: float) -> None:

@@ -1,15 +1,15 @@
 """``isoprof sessions …``: captures that were asked for, found again by their id."""
 
-import asyncio
+import json
 from typing import Annotated, Any
 
 import typer
 
-from cli import options, outcome, output, parts, progress, table
+from cli import events, options, outcome, output, parts, progress, table, taking
 from cli.api import Api, Profile
 
-ROOT = "profile-sessions"
-POLL_S = 0.5
+ROOT = taking.ROOT
+PER_PAGE = 100
 COLUMNS = ("id", "state", "worker", "version", "profile_type", "duration_ms", "created_at")
 
 app = typer.Typer(no_args_is_help=True, help="Profile sessions of the account.")
@@ -19,28 +19,86 @@ app = typer.Typer(no_args_is_help=True, help="Profile sessions of the account.")
 def list_sessions(
     state: Annotated[str | None, typer.Option(help="Only those in this state.")] = None,
     worker: Annotated[str | None, typer.Option(help="Only those of this Worker.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many, newest first.")] = 20,
+    version: Annotated[
+        str | None, typer.Option(help="Only those of this version: UUID, prefix, or 'latest'.")
+    ] = None,
+    profile_type: Annotated[
+        str | None, typer.Option("--profile-type", help="Only cpu, or only heap.")
+    ] = None,
+    origin: Annotated[
+        str | None, typer.Option(help="Only sync (its caller waited), or only api.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only those made then or later: 2026-12-01T08:30:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only those made before then.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, newest first.")] = 20,
     as_json: options.AsJson = False,
 ) -> None:
     """List sessions, newest first."""
-    given = {"state": state, "worker": worker, "limit": str(limit)}
+    given = {
+        "state": state,
+        "worker": worker,
+        "version": version,
+        "profile_type": profile_type,
+        "origin": origin,
+        "since": since,
+        "until": until,
+    }
     query = {name: value for name, value in given.items() if value is not None}
-    rows = outcome.run(lambda client: client.call("GET", ROOT, query=query))["result"]
+    rows = outcome.run(lambda client: _newest(client, query, limit))
     table.show(rows, COLUMNS, as_json=as_json)
+
+
+async def _newest(client: Api, query: dict[str, str], limit: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        asked = query | {"limit": str(min(limit - len(rows), PER_PAGE))}
+        asked |= {"cursor": cursor} if cursor else {}
+        answer = await client.call("GET", ROOT, query=asked)
+        rows += answer["result"]
+        cursor = (answer.get("result_info") or {}).get("cursor", "")
+        if not cursor or not answer["result"] or len(rows) >= limit:
+            return rows
+
+
+@app.command("watch")
+def watch(session_id: options.SessionId, as_json: options.AsJson = False) -> None:
+    """Follow a session to its end, an event per line; ends with 0 when there is a profile."""
+
+    async def read(client: Api) -> None:
+        with progress.bar(f"session {session_id}") as shown:
+            async for event in events.follow(client, session_id):
+                line = (
+                    json.dumps({"id": event.id, "event": event.kind, "data": event.data})
+                    if as_json
+                    else taking.said(event)
+                )
+                if line:
+                    print(line, flush=True)
+                if event.kind == "progress":
+                    shown.at(event.data["sampled_ms"], event.data["duration_ms"])
+                if event.ends:
+                    taking.check(event.data)
+
+    outcome.run(read)
 
 
 @app.command("create")
 def create(
     worker_id: options.WorkerId,
-    duration_ms: Annotated[
-        int, typer.Option("--duration-ms", metavar="N", help="How long to sample, 1000 to 50000.")
-    ],
+    duration_ms: options.DurationMs,
     version: Annotated[
         str, typer.Option(help="UUID, a prefix of one of at least 8 characters, or 'latest'.")
     ] = "latest",
-    profile_type: Annotated[
-        options.ProfileTypeName, typer.Option("--profile-type", help="CPU time or allocations.")
-    ] = options.ProfileTypeName.CPU,
+    profile_type: options.ProfileType = options.ProfileTypeName.CPU,
+    sampling_interval_us: Annotated[
+        int | None, typer.Option("--sampling-interval-us", help="100 to 100000; 1000 if not given.")
+    ] = None,
+    namespace_id: options.NamespaceId = None,
+    actor_id: options.ActorId = None,
+    actor_name: options.ActorName = None,
     isolates: Annotated[
         int,
         typer.Option(metavar="N", help="How many isolates to sample together, 1 to 64."),
@@ -48,6 +106,13 @@ def create(
     datacenter: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only there; may be given several times."),
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Kept with it; repeatable.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option("--idempotency-key", help="Sent again with the same key, it is one session."),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for its end and show its isolates.")
@@ -65,17 +130,26 @@ def create(
         "profile_type": profile_type.value,
         "isolates": isolates,
     }
-    body |= {"datacenters": datacenter} if datacenter else {}
+    labels = dict(one.partition("=")[::2] for one in label or ())
+    given = {
+        "sampling_interval_us": sampling_interval_us,
+        "namespace_id": namespace_id,
+        "actor_id": actor_id,
+        "actor_name": actor_name,
+        "datacenters": datacenter or None,
+        "labels": labels or None,
+    }
+    body |= {name: value for name, value in given.items() if value is not None}
+    headers = {"Idempotency-Key": idempotency_key} if idempotency_key is not None else None
 
     async def ask(client: Api) -> tuple[dict[str, Any], Profile | None]:
         if file is not None:
             output.check(file)
-        asked = await client.call("POST", ROOT, body=body)
+        asked = await client.call("POST", ROOT, body=body, headers=headers)
         if not wait and file is None:
             return asked, None
         what = f"sampling {isolates} of {worker_id}, version {version}: {profile_type}"
-        async with progress.sampling(what, duration_ms=duration_ms):
-            ended = await _ended(client, asked["result"]["id"])
+        ended = await taking.ended(client, asked["result"]["id"], what)
         if file is None or ended["result"]["state"] != "ready":
             return ended, None
         return ended, await client.profile("GET", ROOT, ended["result"]["id"], "profile")
@@ -137,19 +211,6 @@ def profile(
         return await client.profile("GET", ROOT, *place, "profile")
 
     outcome.deliver(outcome.run(fetch), file)
-
-
-async def _ended(client: Api, session_id: str) -> dict[str, Any]:
-    """Follow a session to its end; leaving before that, cancel it."""
-    try:
-        while True:
-            envelope = await client.call("GET", ROOT, session_id)
-            if envelope["result"]["ended_at"] is not None:
-                return envelope
-            await asyncio.sleep(POLL_S)
-    except asyncio.CancelledError:
-        await client.call("DELETE", ROOT, session_id)
-        raise
 
 
 def _print(envelope: dict[str, Any]) -> None:

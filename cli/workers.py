@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import options, outcome, output, progress, table
+from cli import options, outcome, output, progress, table, taking
 from cli.api import Api, Profile, profile_timeout_s
 
 PER_PAGE = 100
@@ -36,19 +36,11 @@ def profile(
         str, typer.Argument(help="UUID, a prefix of one of at least 8 characters, or 'latest'.")
     ],
     worker_id: options.WorkerId,
-    duration_ms: Annotated[
-        int, typer.Option("--duration-ms", metavar="N", help="How long to sample, 1000 to 50000.")
-    ],
-    profile_type: Annotated[
-        options.ProfileTypeName, typer.Option("--profile-type", help="CPU time or allocations.")
-    ] = options.ProfileTypeName.CPU,
-    namespace_id: Annotated[
-        str | None,
-        typer.Option("--namespace-id", help="Durable Object namespace; together with --actor-id."),
-    ] = None,
-    actor_id: Annotated[
-        str | None, typer.Option("--actor-id", help="The Durable Object's id, 64 hex digits.")
-    ] = None,
+    duration_ms: options.DurationMs,
+    profile_type: options.ProfileType = options.ProfileTypeName.CPU,
+    namespace_id: options.NamespaceId = None,
+    actor_id: options.ActorId = None,
+    actor_name: options.ActorName = None,
     file: options.Output = None,
 ) -> None:
     """Sample one isolate that runs this version now, and write its profile as pprof.
@@ -63,6 +55,11 @@ def profile(
 
     async def take(client: Api) -> Profile:
         output.check(file)
+        if actor_name is not None:
+            # The route that answers with the profile itself knows objects by their id alone.
+            named = {"worker": worker_id, "version": version, "actor_name": actor_name}
+            what = f"sampling {actor_name} of {worker_id}, version {version}: {profile_type}"
+            return await taking.profile(client, body | named, what)
         what = f"sampling {worker_id}, version {version}: {profile_type}"
         async with progress.sampling(what, duration_ms=duration_ms):
             return await client.profile(

@@ -38,6 +38,34 @@ async def test_two_at_once_on_two_isolates(client: Client) -> None:
     assert len({answer.headers["x-isoprof-metal"] for answer in answers}) == 2
 
 
+async def test_a_third_is_told_when_the_first_of_two_holds_ends(client: Client) -> None:
+    """Two agents hold one isolate each; who comes back when told to is let in."""
+    both = asyncio.gather(
+        client.profile(plan.CHECKOUT, "first", duration_ms=4000),
+        client.profile(plan.CHECKOUT, "first", duration_ms=9000),
+    )
+    first = plan.CHECKOUT.version("first").version_id
+    while (await _sampling(client, first)) < 2:  # noqa: ASYNC110 - two sessions, two notices
+        await asyncio.sleep(0.05)
+    third = await client.profile(plan.CHECKOUT, "first", duration_ms=1000)
+    assert (third.status, third.code) == (429, 10398), third
+    wait_s = int(third.headers["retry-after"])
+    # The shorter of the two, not the longer.
+    assert 1 <= wait_s <= 5
+    await asyncio.sleep(wait_s)
+    again = await client.profile(plan.CHECKOUT, "first", duration_ms=1000)
+    assert [answer.status for answer in await both] == [200, 200]
+    # A busy machine may wind the first hold up late; then it is soon over.
+    assert again.status == 200 or again.headers["retry-after"] == "1", again
+
+
+async def _sampling(client: Client, version: str) -> int:
+    listed = await client.call(
+        "GET", plan.HARBOUR, f"profile-sessions?version={version}&state=capturing"
+    )
+    return len(listed.body["result"])
+
+
 async def test_hang_up_frees_the_isolate(client: Client) -> None:
     worker = plan.PBKDF2
     with pytest.raises(TimeoutError):

@@ -132,3 +132,35 @@ async def test_the_bar_is_on_the_terminal_and_the_bytes_in_the_pipe(api: tuple[A
     assert out == b"\x0a\xff\x00\x01"
     assert b"4 bytes of pprof" in shown
     assert b"\x1b[" in shown
+
+
+async def test_ctrl_c_discards_the_session_it_follows(tmp_path: Path) -> None:
+    following, discarded = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/events"):
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            await response.prepare(request)
+            await response.write(b'id: 1\nevent: session\ndata: {"state": "queued"}\n\n')
+            following.set()
+            await discarded.wait()
+            return response
+        if request.method == "DELETE":
+            discarded.set()
+        return web.json_response({"success": True, "result": {"id": "s1"}})
+
+    app = web.Application()
+    app.router.add_route("*", "/client/v4/{tail:.*}", answer)
+    server = TestServer(app)
+    await server.start_server()
+    pipe = asyncio.subprocess.PIPE
+    words = ("sessions", "create", "--worker-id", "w", "--duration-ms", "2000")
+    url = str(server.make_url("/client/v4"))
+    process = await isoprof(url, *words, "-o", str(tmp_path / "x"), stdout=pipe, stderr=pipe)
+    await following.wait()
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    await discarded.wait()
+    await server.close()
+    assert process.returncode == 130, err
+    assert os.listdir(tmp_path) == []

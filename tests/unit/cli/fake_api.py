@@ -25,6 +25,7 @@ class Sent:
     query: dict[str, str] | None
     body: dict[str, Any] | None
     timeout_s: float | None
+    headers: dict[str, str] | None
 
 
 @dataclass
@@ -42,12 +43,20 @@ class FakeApi:
         *,
         params: dict[str, str] | None,
         json: dict[str, Any] | None,
+        headers: dict[str, str] | None,
         allow_redirects: bool,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own parameter
     ) -> AsyncIterator[Reply]:
         assert not allow_redirects
         self.sent.append(
-            Sent(method=method, url=url, query=params, body=json, timeout_s=timeout.total)
+            Sent(
+                method=method,
+                url=url,
+                query=params,
+                body=json,
+                timeout_s=timeout.total,
+                headers=headers,
+            )
         )
         given = self.answers.pop(0)
         if isinstance(given, BaseException):
@@ -69,3 +78,8 @@ class Reply:
 
     async def read(self) -> bytes:
         return self._body
+
+    @property
+    async def content(self) -> AsyncIterator[bytes]:
+        for line in self._body.splitlines(keepends=True):
+            yield line

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from cli import api
 from tests.unit.cli.test_commands import ROOT, fake, isoprof, ok, pprof, refused
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from tests.unit.cli.fake_api import FakeApi
 
@@ -45,6 +44,12 @@ def session(state: str, **counts: Any) -> dict[str, Any]:
     }
 
 
+def followed(state: str) -> api.Answer:
+    """Make the events of a session, of which the last one counts."""
+    told = f'event: session\ndata: {{"at": "08:30", "state": "{state}"}}\n\n'
+    return api.Answer(status=200, headers={}, body=told.encode())
+
+
 READY = session("ready", taken=2, lost=1, reasons={"not_loaded": 1})
 
 
@@ -64,11 +69,8 @@ def test_asked_for_and_not_waited_for(fake: FakeApi) -> None:
     }
 
 
-def test_waited_for_its_isolates_are_shown(
-    fake: FakeApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("cli.sessions.POLL_S", 0)
-    fake.answers = [ok(session("queued")), ok(session("capturing")), ok(READY), pprof(b"\x0a\x00")]
+def test_waited_for_its_isolates_are_shown(fake: FakeApi, tmp_path: Path) -> None:
+    fake.answers = [ok(session("queued")), followed("ready"), ok(READY), pprof(b"\x0a\x00")]
     file = tmp_path / "w.pprof"
     result = isoprof(*CREATE, "--wait", "--output", str(file))
     assert result.exit_code == 0, result.stderr
@@ -83,7 +85,8 @@ def test_waited_for_its_isolates_are_shown(
 
 
 def test_one_that_failed_is_told_and_fails(fake: FakeApi, tmp_path: Path) -> None:
-    fake.answers = [ok(session("queued")), ok(session("failed", lost=3, reasons={"internal": 3}))]
+    failed = session("failed", lost=3, reasons={"internal": 3})
+    fake.answers = [ok(session("queued")), followed("failed"), ok(failed)]
     result = isoprof(*CREATE, "--output", str(tmp_path / "w.pprof"))
     assert result.exit_code == 1
     assert "failed: 0 of 3 isolates taken, 3 lost (internal: 3)" in result.stderr
