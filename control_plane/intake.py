@@ -290,7 +290,7 @@ class Intake:
                     conn, session, capture, CaptureEvent.FAILED, fault.reason, fault.message
                 )
             raise fault
-        async with self._db.read() as conn:
+        async with self._db.begin(in_turn=manifest.key.session_id) as conn:
             session, _ = await _locked(conn, manifest.key, manifest.metal_id)
         blob = _blob_key(session, manifest)
         await self._blobs.put(blob, data)

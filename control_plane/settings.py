@@ -99,7 +99,7 @@ class Settings:
     capture_lease_ms: int = 20_000
     session_slack_ms: int = 15_000
     finish_margin_ms: int = 2_000
-    merge_grace_ms: int = 30_000
+    merge_grace_ms: int = 120_000
     dispatch_poll_ms: int = 1_000
     sweep_interval_ms: int = 1_000
     upload_max_bytes: int = 64 * 1024 * 1024

@@ -137,7 +137,8 @@ async def list_sessions(request: web.Request) -> web.Response:
         named = [session.session_id for session in shown]
         tried = await captures.of_sessions(conn, account_id, named)
         stored = await profiles.of_sessions(conn, account_id, named)
-        merged = await profiles.merged_of(conn, account_id, named)
+        several = [session.session_id for session in shown if session.isolates > 1]
+        merged = await profiles.merged_of(conn, account_id, several)
     views = [
         session_view(
             one,

@@ -65,7 +65,8 @@ async def _whole(request: web.Request, session: Session) -> dict[str, Any]:
     async with request.app[PARTS].db.read() as conn:
         tried = await captures.of_session(conn, session.account_id, session.session_id)
         stored = await profiles.of_session(conn, session.account_id, session.session_id)
-        merged = await profiles.merged_of(conn, session.account_id, (session.session_id,))
+        several = (session.session_id,) if session.isolates > 1 else ()
+        merged = await profiles.merged_of(conn, session.account_id, several)
     return session_view(session, tried, stored, merged.get(session.session_id))
 
 

@@ -92,7 +92,8 @@ async def record_ordered(
         places: where, by capture.
     """
     await conn.execute(
-        insert(history).values(
+        insert(history)
+        .values(
             [
                 {
                     "account_id": account_id,
@@ -105,8 +106,9 @@ async def record_ordered(
                 for capture, place in places.items()
             ]
         )
+        # The same notice many times in one transaction is told once.
+        .returning(func.pg_notify(CHANNEL, session_id))
     )
-    await conn.execute(select(func.pg_notify(CHANNEL, session_id)))
 
 
 async def of_session(

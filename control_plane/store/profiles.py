@@ -167,6 +167,8 @@ async def merged_of(
     conn: AsyncConnection, account_id: str, session_ids: Collection[str]
 ) -> dict[str, MergedProfile]:
     """Read what several sessions came to; those of one isolate have no entry."""
+    if not session_ids:
+        return {}
     columns = (merged_profiles.c[name] for name in MergedProfile.__dataclass_fields__)
     rows = await conn.execute(
         select(*columns).where(

@@ -44,7 +44,11 @@ def routes(app: web.Application) -> list[tuple[str, str]]:
         if pattern in OPEN or route.method == "HEAD":
             continue
         path = pattern.format(
-            account_id=ACCOUNT, worker=WORKER, version=VERSION, session_id=uuid.uuid4()
+            account_id=ACCOUNT,
+            worker=WORKER,
+            version=VERSION,
+            session_id=uuid.uuid4(),
+            capture=1,
         )
         found.append((route.method, path))
     return found
@@ -52,7 +56,7 @@ def routes(app: web.Application) -> list[tuple[str, str]]:
 
 async def test_every_route_refuses_strangers(scene: Scene) -> None:
     asked = routes(scene.app)
-    assert len(asked) == 11
+    assert len(asked) == 12
     for method, path in asked:
         for token in ("", "isop_" + "x" * 43, "x" * 600):
             answer = await scene.call(method, path, token=token)

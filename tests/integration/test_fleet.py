@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import signal
+import sys
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +19,7 @@ from control_plane import admission, isolates
 from control_plane.session import SessionState
 from control_plane.store import profiles
 from pprof import codec
-from pprof.model import Profile, total
+from pprof.model import ALLOC_TYPES, SPACE_PERIOD, Profile, total
 from tests.integration.planes import (
     ACCOUNT,
     Plane,
@@ -361,7 +365,7 @@ async def test_nothing_by_its_deadline_or_never_merged_expires(database_url: str
         for capture in captures:
             await upload(p, capture)
         await p.execute(
-            "UPDATE sessions SET deadline_at = now() - interval '31 s' WHERE ended_at IS NULL"
+            "UPDATE sessions SET deadline_at = now() - interval '121 s' WHERE ended_at IS NULL"
         )
         await p.sweep.turn()
         session = await p.session(never)
@@ -476,3 +480,78 @@ async def test_a_blob_store_that_fails_never_makes_it_ready(database_url: str) -
         found, _ = await merged(p, session_id)
         data = await p.blobs.get(found.blob, found.sha256)
         assert hashlib.sha256(data).hexdigest() == found.sha256
+
+
+async def test_a_merge_whose_process_dies_is_done_again(database_url: str) -> None:
+    async with plane(database_url) as p:
+        await fleet(p)
+        session_id, captures = await begun(p, 2)
+        for capture in captures:
+            await upload(p, capture)
+        with pytest.MonkeyPatch.context() as patch:
+            # Says something else, and ends.
+            patch.setattr("control_plane.merging._PROCESS", "platform")
+            await p.turn()
+        assert (await p.session(session_id)).state is SessionState.FINISHING
+        await p.execute("UPDATE sessions SET lease_until = now() - interval '1 s'")
+        await p.turn()
+        assert (await p.session(session_id)).state is SessionState.READY
+
+
+async def test_what_has_no_sum_fails_by_name(database_url: str) -> None:
+    async with plane(database_url) as p:
+        await fleet(p)
+        session_id, captures = await begun(p, 2)
+        await upload(p, captures[0])
+        other = codec.decode(profile_bytes())
+        data = codec.encode(replace(other, sample_types=ALLOC_TYPES, period_type=SPACE_PERIOD))
+        opened = await p.intake.open_upload(manifest(captures[1], data))
+        await opened.write(0, data)
+        await opened.finish()
+        await p.turn()
+        session = await p.session(session_id)
+        assert (session.state, session.reason) == (SessionState.FAILED, Reason.PROFILE_INVALID)
+        assert "can't be merged: the profiles count different things" in session.message
+
+
+async def test_a_lease_that_is_lost_ends_the_merge(database_url: str) -> None:
+    async with plane(database_url, lease_ms=300) as p:
+        await fleet(p)
+        session_id, captures = await begun(p, 2)
+        for capture in captures:
+            await upload(p, capture)
+        dispatch = p.dispatch("slow")
+        _, step = await dispatch._order()
+        assert step.merge is not None
+        await p.execute("UPDATE sessions SET lease_owner = 'another'")
+
+        async def never(*_: object) -> None:
+            await asyncio.Event().wait()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dispatch._merging, "_gathered", never)
+            await dispatch._merging.merge(step.merge)
+        assert (await p.session(session_id)).state is SessionState.FINISHING
+
+
+@pytest.mark.parametrize("statement", [1, 2, 3, 4, 5, 6, "commit", "committed"])
+async def test_killed_while_64_captures_are_made_there_are_none_or_64(
+    database_url: str, statement: int | str
+) -> None:
+    async with plane(database_url) as p:
+        await fleet(p, 8, isolates=8)
+        session = await p.admit(isolates=64)
+        killed = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.integration.killed_dispatch"),
+            *(database_url, str(statement)),
+            cwd=Path(__file__).parents[2],
+        )
+        assert await killed.wait() == -signal.SIGKILL
+        made = await p.captures(session.session_id)
+        assert len(made) == (64 if statement == "committed" else 0)
+        await p.execute("UPDATE sessions SET lease_until = now() - interval '1 s'")
+        await p.turn()
+        captures = await p.captures(session.session_id)
+        assert [c.part for c in captures] == list(range(1, 65))
+        assert {c.state for c in captures} == {CaptureState.SAMPLING}
+        assert sorted(o.key.capture for _, o in p.agents.orders) == list(range(1, 65))

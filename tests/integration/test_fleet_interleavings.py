@@ -239,7 +239,7 @@ async def ends(story: Story) -> None:
             return
         if turn == 20:
             await story.p.execute(
-                "UPDATE sessions SET deadline_at = now() - interval '1 min' "
+                "UPDATE sessions SET deadline_at = now() - interval '3 min' "
                 "WHERE session_id = :id AND ended_at IS NULL",
                 id=story.session_id,
             )
