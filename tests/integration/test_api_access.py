@@ -49,6 +49,7 @@ def routes(app: web.Application) -> list[tuple[str, str]]:
             version=VERSION,
             session_id=uuid.uuid4(),
             capture=1,
+            base_id=uuid.uuid4(),
         )
         found.append((route.method, path))
     return found
@@ -56,7 +57,7 @@ def routes(app: web.Application) -> list[tuple[str, str]]:
 
 async def test_every_route_refuses_strangers(scene: Scene) -> None:
     asked = routes(scene.app)
-    assert len(asked) == 12
+    assert len(asked) == 14
     for method, path in asked:
         for token in ("", "isop_" + "x" * 43, "x" * 600):
             answer = await scene.call(method, path, token=token)
