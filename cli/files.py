@@ -32,13 +32,12 @@ def merge(
 ) -> None:
     """Add profiles up: values per stack, over the window from the first start to the last end."""
     _checked(file)
-    profiles = [profile_file.read(path) for path in files]
     try:
-        data = codec.encode(merged(profiles))
+        data = codec.encode(merged(profile_file.read(path) for path in files))
     except ProfileInvalid as error:
         profile_file.refuse(f"these can't be merged: {error}")
     _write(data, file)
-    progress.say(f"{len(data)} bytes of pprof: {len(profiles)} profiles merged")
+    progress.say(f"{len(data)} bytes of pprof: {len(files)} profiles merged")
 
 
 def convert(

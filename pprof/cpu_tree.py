@@ -6,7 +6,7 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pprof.check import Bounds, ProfileInvalid, within
+from pprof.check import Bounds, ProfileInvalid, ProfileTooLarge, within
 from pprof.v8 import parse, whole
 
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ class _Shrink:
             return (line, ticks)
         if "callFrame" in raw:
             self._nodes += 1
-            within(self._nodes, "max_nodes", self._bounds.max_nodes)
+            if self._nodes > self._bounds.max_nodes:
+                raise ProfileTooLarge("max_nodes", self._bounds.max_nodes)
             if not self._places.known(raw["callFrame"]):
                 raise ProfileInvalid("a node needs a call frame")
             return _Node(raw)

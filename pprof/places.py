@@ -31,6 +31,7 @@ class Places:
         self._build_id = build_id
         self._bounds = bounds
         self._ids: dict[tuple[object, ...], int] = {}
+        self._placed: dict[tuple[object, object, object], int] = {}
         self._functions: list[Function] = []
         self._starts: list[tuple[int, int, int]] = []
         self._mappings: dict[str, Mapping] = {}
@@ -42,6 +43,14 @@ class Places:
         Raises:
             ProfileInvalid: a part is missing or of the wrong type.
         """
+        try:
+            # Most frames were met before, and a capture has one per node.
+            known = self._placed.get((frame["url"], frame["lineNumber"], frame["columnNumber"]))
+        except (KeyError, TypeError):
+            known = None
+        return known or self._met(frame)
+
+    def _met(self, frame: JsonObject) -> int:
         name, url = frame.get("functionName"), frame.get("url", "")
         line, column = frame.get("lineNumber", -1), frame.get("columnNumber", -1)
         if (
@@ -56,7 +65,10 @@ class Places:
         if line < 0 or url.startswith("wasm"):
             # WebAssembly may tell no offset, native code never tells a place.
             key = (*key, name)
-        return self._ids.get(key) or self._add(key, name, url, script, line, column)
+        id_ = self._ids.get(key) or self._add(key, name, url, script, line, column)
+        if url and len(key) == 3:
+            self._placed[url, line, column] = id_
+        return id_
 
     def named(self, name: str) -> int:
         """Function id of something that is no code: ``(truncated)``."""
