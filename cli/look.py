@@ -1,7 +1,7 @@
 """``isoprof peek`` and ``isoprof list``: one function of a profile, its neighbours, its lines."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from cli import options, profile_file
+from cli import options, profile_file, sources
 from cli.table import console
 from pprof.check import ProfileInvalid
 from pprof.lines import Listing, listings
@@ -19,7 +19,6 @@ from pprof.peek import Neighbour, Peek
 from pprof.peek import peek as peeked
 from pprof.top import shown
 
-MOST_SOURCE_BYTES = 16 * 1024 * 1024
 Function = Annotated[
     str,
     typer.Argument(metavar="FUNCTION", help="Regular expression over 'name file:line'."),
@@ -55,13 +54,19 @@ def list_(
         Path | None,
         typer.Option("--source", metavar="DIR", help="Where the sources are, for their text."),
     ] = None,
+    maps: Annotated[
+        list[Path] | None,
+        typer.Option("--map", metavar="MAP", help="A source map that carries its sources' text."),
+    ] = None,
     sample_type: options.SampleType = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Show the lines of a function and what each cost."""
     profile = profile_file.read(file)
     try:
-        found = listings(profile, profile_file.meant(function), _texts(source), sample_type)
+        found = listings(
+            profile, profile_file.meant(function), sources.texts(source, maps or ()), sample_type
+        )
     except ProfileInvalid as error:
         profile_file.refuse(f"{file}: {error}")
     if not found.functions:
@@ -126,39 +131,3 @@ def _lines(one: Listing, unit: str, total: int) -> Table:
 
 def _percent(value: int, total: int) -> str:
     return f"{100 * value / total:.1f}" if total else "0.0"
-
-
-def _texts(folder: Path | None) -> Callable[[str], Sequence[str] | None]:
-    """The lines of files below a folder, each read once."""
-    known: dict[str, Sequence[str] | None] = {}
-
-    def lines(name: str) -> Sequence[str] | None:
-        if folder is None:
-            return None
-        if name not in known:
-            known[name] = _read(folder, name)
-        return known[name]
-
-    return lines
-
-
-def _read(folder: Path, name: str) -> Sequence[str] | None:
-    """The file of this name below the folder, or what is left of it without its first folders.
-
-    A profile comes from outside: no name of it leads out of the folder.
-    """
-    path_of = name.partition("://")[2] if "://" in name else name
-    parts = [part for part in path_of.split("/") if part not in {"", ".", ".."}]
-    root = folder.resolve()
-    for start in range(len(parts)):
-        path = root.joinpath(*parts[start:])
-        try:
-            if (
-                path.resolve().is_relative_to(root)
-                and path.is_file()
-                and path.stat().st_size <= MOST_SOURCE_BYTES
-            ):
-                return path.read_text("utf-8", "replace").split("\n")
-        except (OSError, ValueError):
-            continue
-    return None

@@ -73,6 +73,20 @@ def test_list_shows_lines_with_their_source(file: Path, tmp_path: Path) -> None:
     assert "3.00ms 3.00ms 12" in bare
 
 
+def test_list_takes_the_text_a_source_map_carries(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "main.js.map"
+    text = "\n".join(f"original {number}" for number in range(1, 15))
+    told = {"version": 3, "sources": ["other.js", "./main.js"], "sourcesContent": [None, text]}
+    path.write_text(json.dumps(told | {"mappings": ""}))
+    shown = lines(isoprof("list", file, "walk", "--map", path))
+    assert "3.00ms 3.00ms 12 original 12" in shown
+    for data in (b"", b"[]", b"[" * 100_000, b'{"sources": []}'):
+        path.write_bytes(data)
+        result = isoprof("list", file, "walk", "--map", path)
+        assert result.exit_code == 2
+        assert "is no source map that carries sources" in result.stderr
+
+
 def test_no_name_in_a_profile_leads_out_of_the_source_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.js").write_text("secret\n" * 20)
     inside = tmp_path / "src"
