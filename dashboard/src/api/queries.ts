@@ -1,6 +1,6 @@
 /** Reads of the API as the views use them: cached by account and asked again while things move. */
 
-import { type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, useState } from "react";
 import { type Comparison, readComparison } from "../flame/comparison";
 import { type Profile, readProfile } from "../flame/profile";
@@ -101,16 +101,26 @@ export function useSession(id: string): UseQueryResult<Session, Problem> {
 
 /** The profile of a session that is ready. It never changes, so it is read once. */
 export function useProfile(id: string): UseQueryResult<Profile, Error> {
+  return useQuery(profileOf(useWho(), id));
+}
+
+/** Begin to read a profile before it is known to be there; when it is not, nothing happens. */
+export function useProfileAhead(id: string, wanted: boolean): void {
   const who = useWho();
-  return useQuery({
+  const cache = useQueryClient();
+  useEffect(() => {
+    if (wanted) void cache.prefetchQuery({ ...profileOf(who, id), retry: false });
+  }, [cache, who, id, wanted]);
+}
+
+function profileOf(who: Credentials, id: string) {
+  return queryOptions({
     queryKey: [who.account, "profile", id],
     queryFn: async ({ signal }) => {
       const query = { format: "flamegraph" };
       const response = await send(who, `${sessionPath(id)}/profile`, { query, signal });
-      performance.mark("isoprof:received");
       return readProfile(await response.json());
     },
-    enabled: id !== "",
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
     structuralSharing: false,

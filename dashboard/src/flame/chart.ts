@@ -61,6 +61,7 @@ export class Chart {
   private walkedTo = -1;
   private frame = 0;
   private stale = false;
+  private marked: [left: number, top: number, wide: number, high: number][] = [];
   private drag: { x: number; from: number; moved: boolean } | null = null;
   private fitting: { font: string; fitting: Fitting } | null = null;
   private paintedOnce: (() => void) | null = null;
@@ -347,7 +348,9 @@ export class Chart {
 
   private drawMarks(scene: Scene, width: number, height: number, ratio: number): void {
     const context = sized(this.marks, width, height, ratio);
-    context.clearRect(0, 0, this.marks.width, this.marks.height);
+    // Only what was drawn goes: clearing all of a screen for each move of the pointer costs frames.
+    for (const [left, top, wide, high] of this.marked) context.clearRect(left, top, wide, high);
+    this.marked = [];
     const strong = scene.theme === "light" ? "#10131a" : "#ffffff";
     this.outline(context, scene, this.hovered, ratio, strong, 1);
     if (this.host.matches(":focus-visible") || this.walkedTo > 0)
@@ -376,6 +379,7 @@ export class Chart {
     if (right < left) return;
     const wide = Math.max(line, right - left - line);
     context.strokeRect(left + line / 2, top + line / 2, wide, ROW_PX * ratio - line);
+    this.marked.push([left - line, top - line, wide + 4 * line, ROW_PX * ratio + 2 * line]);
   }
 
   private measures(ratio: number): Measures {

@@ -30,11 +30,12 @@ export function nodeKey(tree: Tree, hashes: Uint32Array, node: number): string {
     high = step(high, hash);
     low = step(low, ~hash);
   }
-  return format(high, low);
+  return joined(high, low).toString(36);
 }
 
 /** The node of a key; -1 when this tree has none. */
 export function nodeOf(tree: Tree, hashes: Uint32Array, key: string): number {
+  const wanted = Number.parseInt(key, 36);
   const high = new Uint32Array(tree.size);
   const low = new Uint32Array(tree.size);
   high[0] = SEED_HIGH;
@@ -44,7 +45,7 @@ export function nodeOf(tree: Tree, hashes: Uint32Array, key: string): number {
     const hash = at(hashes, at(tree.fn, node));
     high[node] = step(at(high, above), hash);
     low[node] = step(at(low, above), ~hash);
-    if (format(at(high, node), at(low, node)) === key) return node;
+    if (joined(at(high, node), at(low, node)) === wanted) return node;
   }
   return -1;
 }
@@ -57,8 +58,9 @@ function step(state: number, hash: number): number {
   return (mixed ^ (mixed >>> 15)) >>> 0;
 }
 
-function format(high: number, low: number): string {
-  return ((high % 0x200000) * 0x100000000 + low).toString(36);
+/** 53 bits: what a number holds exactly. */
+function joined(high: number, low: number): number {
+  return (high % 0x200000) * 0x100000000 + low;
 }
 
 function hashText(text: string): number {

@@ -1,8 +1,8 @@
 /** One session: how it goes while it lives, why it ended, or its profile. */
 
-import { lazy, type ReactElement } from "react";
+import { lazy, type ReactElement, useEffect } from "react";
 import { nextStepOfReason } from "../api/problem";
-import { useSession } from "../api/queries";
+import { useProfileAhead, useSession } from "../api/queries";
 import { isLive, type Session } from "../api/types";
 import { moment, shortId } from "../format";
 import { StateBadge } from "../parts/badge";
@@ -10,12 +10,16 @@ import { Link } from "../parts/link";
 import { Failed, Loading } from "../parts/states";
 import { LiveSession } from "./live";
 
-const ProfileView = lazy(async () => ({
+const loadProfileView = async () => ({
   default: (await import("./profile/profile-view")).ProfileView,
-}));
+});
+const ProfileView = lazy(loadProfileView);
 
 export function SessionView({ id }: { id: string }): ReactElement {
   const session = useSession(id);
+  // A link mostly leads to a profile that is ready: all it takes is then fetched at once.
+  useProfileAhead(id, session.isPending);
+  useEffect(() => void loadProfileView(), []);
   if (session.isPending) return <Loading what="the session" />;
   if (session.isError)
     return (

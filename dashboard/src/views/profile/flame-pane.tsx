@@ -126,12 +126,16 @@ function showTip(tip: HTMLElement, props: Props, node: number, x: number, y: num
     tip.dataset["node"] = String(node);
     const more = (props.more?.(node) ?? []).map((text) => line("tip-value", text));
     tip.replaceChildren(...lines(look, tree, node), ...more);
+    tip.dataset["wide"] = String(tip.offsetWidth);
+    tip.dataset["high"] = String(tip.offsetHeight);
   }
-  const { offsetWidth, offsetHeight } = tip;
-  const left = Math.min(x + 14, window.innerWidth - offsetWidth - 8);
-  const below = y + 18 + offsetHeight < window.innerHeight;
-  tip.style.left = `${Math.max(8, left)}px`;
-  tip.style.top = `${below ? y + 18 : Math.max(8, y - offsetHeight - 10)}px`;
+  // Measured once per frame pointed at, and moved without a new layout.
+  const wide = Number(tip.dataset["wide"]);
+  const high = Number(tip.dataset["high"]);
+  const left = Math.max(8, Math.min(x + 14, window.innerWidth - wide - 8));
+  const below = y + 18 + high < window.innerHeight;
+  const top = below ? y + 18 : Math.max(8, y - high - 10);
+  tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
 }
 
 /** Everything a hover tells. Names are set as text, isolated: whatever they hold stays in there. */
