@@ -52,6 +52,10 @@ describe("tree", () => {
     expect(tree.width[0]).toBe(10);
     expect([...tree.width]).toEqual([10, 10, 0, 10, 0]);
     expect(tree.negative).toBe(-4);
+    // Levels on which nothing has a width are no rows of the picture.
+    expect(tree.shownLevels).toBe(3);
+    const flat = profileOf([{ at: "a", self: 5 }, { at: "a b c d", self: 0 }]).tree;
+    expect(flat.shownLevels).toBe(2);
   });
 
   test("two thousand calls deep", () => {

@@ -30,6 +30,8 @@ def views(taken: dict[str, str]) -> dict[str, tuple[str, str]]:
         "profile-table": (f"{before}?view=table", ".functions"),
         "profile-sandwich": (f"{before}?view=sandwich", ".sandwich-none"),
         "profile-heap": (f"/sessions/{taken['heap']}", ".flame-base"),
+        "compare-none": ("/compare", ".state"),
+        "compare": (f"/compare?base={taken['before']}&new={taken['after']}", ".flame-base"),
         "timeline": ("/timeline", ".state"),
         "memory": ("/memory", ".state"),
     }

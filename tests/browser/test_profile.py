@@ -241,3 +241,38 @@ async def test_a_walk_by_keyboard_alone(screen: Screen, taken: dict[str, str]) -
     await expect(second).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(second).to_have_attribute("aria-pressed", "true")
+
+
+async def test_compare_shows_what_the_change_of_the_replacer_did(
+    screen: Screen, taken: dict[str, str]
+) -> None:
+    page = screen.page
+    await screen.go(f"/sessions/{taken['before']}")
+    await page.get_by_role("link", name="Compare…").click()
+    await page.get_by_label("After", exact=True).select_option(value=taken["after"])
+    await expect(page.get_by_role("tree")).to_be_visible()
+    # Before, a function walked the tree again for every part of it; after, nothing does.
+    hot = page.locator(".functions tbody tr", has_text=HOT).first
+    await expect(hot).to_contain_text("-")
+    await expect(hot.locator(".change-less").first).to_be_visible()
+    assert "gone" in await screen.text(".summary")
+    await screen.shoot("compare")
+    await page.get_by_role("button", name="Width before").click()
+    await page.get_by_role("tree").hover(position={"x": 30, "y": 70})
+    await expect(page.locator(".tip")).to_contain_text("Before")
+    # Everything is in the address; swapped, what was gone is new.
+    await page.reload()
+    width = page.get_by_role("button", name="Width before")
+    await expect(width).to_have_attribute("aria-pressed", "true")
+    await page.get_by_role("button", name="Swap before and after").click()
+    await expect(page.locator(".functions tbody tr", has_text=HOT).first).to_contain_text("+")
+
+
+async def test_two_types_are_not_compared(screen: Screen, taken: dict[str, str]) -> None:
+    page = screen.page
+    await screen.go(f"/compare?base={taken['before']}&new={taken['heap']}")
+    alert = page.get_by_role("alert")
+    await expect(alert).to_contain_text("could not be compared")
+    await expect(alert).to_contain_text("HTTP 4")
+    await screen.go(f"/compare?base={taken['before']}&new={taken['before']}")
+    await expect(page.get_by_role("heading", name="These are one profile")).to_be_visible()

@@ -127,14 +127,19 @@ function profileOf(who: Credentials, id: string) {
   });
 }
 
-/** A profile against another; neither ever changes. */
-export function useComparison(id: string, base: string): UseQueryResult<Comparison, Error> {
+/** A profile against another; neither ever changes. `by`: what the two are made equal in first. */
+export function useComparison(
+  id: string,
+  base: string,
+  by: "window" | "total",
+): UseQueryResult<Comparison, Error> {
   const who = useWho();
   return useQuery({
-    queryKey: [who.account, "diff", id, base],
+    queryKey: [who.account, "diff", id, base, by],
     queryFn: async ({ signal }) => {
       const path = `${sessionPath(id)}/diff/${encodeURIComponent(base)}`;
-      const response = await send(who, path, { query: { format: "flamegraph" }, signal });
+      const query = { format: "flamegraph", normalize: by };
+      const response = await send(who, path, { query, signal });
       return readComparison(await response.json());
     },
     staleTime: Number.POSITIVE_INFINITY,

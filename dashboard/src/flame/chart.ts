@@ -390,7 +390,7 @@ export class Chart {
 
   private rowCount(): number {
     const { scene } = this;
-    return scene === null ? 0 : scene.tree.levelStart.length - 1 - scene.fromLevel;
+    return scene === null ? 0 : scene.tree.shownLevels - scene.fromLevel;
   }
 
   private rowOf(node: number): number {
@@ -432,7 +432,7 @@ function firstShown(scene: Scene): number {
 function widest(tree: Tree, node: number): number {
   let best = -1;
   for (const child of childrenOf(tree, node))
-    if (best < 0 || at(tree.width, child) > at(tree.width, best)) best = child;
+    if (at(tree.width, child) > (best < 0 ? 0 : at(tree.width, best))) best = child;
   return best;
 }
 

@@ -35,6 +35,8 @@ export interface Tree {
   readonly order: Int32Array;
   /** Where each level begins in `order`; one more entry than there are levels. */
   readonly levelStart: Int32Array;
+  /** How many levels, from the root, hold anything that has a width. */
+  readonly shownLevels: number;
   /** Sum of the values below zero, which no box can show. */
   readonly negative: number;
 }
@@ -94,6 +96,10 @@ export function grow(columns: Columns): Tree {
     next[above] = left + at(width, node);
   }
 
+  let shownLevels = 1;
+  for (let node = 1; node < size; node++)
+    if (at(width, node) > 0 && at(level, node) >= shownLevels) shownLevels = at(level, node) + 1;
+
   const levelStart = new Int32Array(depth + 2);
   for (let node = 0; node < size; node++) {
     const below = at(level, node) + 1;
@@ -122,6 +128,7 @@ export function grow(columns: Columns): Tree {
     width,
     order,
     levelStart,
+    shownLevels,
     negative,
   };
 }

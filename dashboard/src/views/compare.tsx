@@ -98,7 +98,8 @@ function Choice({ label, name, value, sessions }: ChoiceProps): ReactElement {
 }
 
 function Chosen({ base, other }: { base: string; other: string }): ReactElement {
-  const comparison = useComparison(other, base);
+  const [by] = useQuery("by");
+  const comparison = useComparison(other, base, by === "total" ? "total" : "window");
   if (comparison.isPending) return <Loading what="the comparison" />;
   if (comparison.isError)
     return (

@@ -64,6 +64,8 @@ export function ComparisonBody({ comparison }: { comparison: Comparison }): Reac
 
 function Sums({ comparison }: { comparison: Comparison }): ReactElement {
   const { after, measuredBefore, scale } = comparison;
+  const [by, setBy] = useQuery("by");
+  const shares = by === "total";
   const counts = (status: string): number =>
     comparison.status.filter((one) => one === status).length;
   return (
@@ -89,16 +91,26 @@ function Sums({ comparison }: { comparison: Comparison }): ReactElement {
           </dd>
         </div>
       </dl>
-      <p className="change-key">
+      <div className="change-key">
+        <label>
+          Compare{" "}
+          <select
+            value={shares ? "total" : "window"}
+            onChange={(event) => setBy(event.target.value === "total" ? "total" : "")}
+          >
+            <option value="window">amounts in the same time</option>
+            <option value="total">shares of the whole</option>
+          </select>
+        </label>
         <span className="key key-less" /> less than before <span className="key key-more" /> more
         than before
-        {scale === 1 ? null : (
-          <span className="scaled">
-            Both are made equal in captured amount first: values before are multiplied by{" "}
-            {scale.toPrecision(3)}, so what is shown are shares.
+        {Math.abs(scale - 1) < 0.01 ? null : (
+          <span>
+            Values before are multiplied by {scale.toPrecision(3)}, so that{" "}
+            {shares ? "both wholes are equal." : "both windows are equally long."}
           </span>
         )}
-      </p>
+      </div>
     </>
   );
 }
