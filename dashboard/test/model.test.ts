@@ -54,7 +54,10 @@ describe("tree", () => {
     expect(tree.negative).toBe(-4);
     // Levels on which nothing has a width are no rows of the picture.
     expect(tree.shownLevels).toBe(3);
-    const flat = profileOf([{ at: "a", self: 5 }, { at: "a b c d", self: 0 }]).tree;
+    const flat = profileOf([
+      { at: "a", self: 5 },
+      { at: "a b c d", self: 0 },
+    ]).tree;
     expect(flat.shownLevels).toBe(2);
   });
 

@@ -1,6 +1,6 @@
 /** Two profiles against each other: choose them, then see what is new, gone and changed. */
 
-import type { ReactElement } from "react";
+import { type ReactElement, useId } from "react";
 import { useComparison, useSession, useSessions } from "../api/queries";
 import type { Session } from "../api/types";
 import { moment, shortId } from "../format";
@@ -82,10 +82,15 @@ interface ChoiceProps {
 }
 
 function Choice({ label, name, value, sessions }: ChoiceProps): ReactElement {
+  const id = useId();
   return (
-    <label className="field">
-      <span>{label}</span>
-      <select value={value} onChange={(event) => setQuery({ [name]: event.target.value }, "push")}>
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <select
+        id={id}
+        value={value}
+        onChange={(event) => setQuery({ [name]: event.target.value }, "push")}
+      >
         <option value="">choose a profile</option>
         {sessions.map((one) => (
           <option key={one.id} value={one.id}>
@@ -93,7 +98,7 @@ function Choice({ label, name, value, sessions }: ChoiceProps): ReactElement {
           </option>
         ))}
       </select>
-    </label>
+    </div>
   );
 }
 
