@@ -334,7 +334,9 @@ async def cancel(db: Database, account_id: str, session_id: str, *, discard: boo
             if live:
                 return session
             if isolates.goes_on(tried):
-                await sessions.make_due(conn, session)
+                # Due already, it is being merged, and that is not begun again.
+                if not session.due:
+                    await sessions.make_due(conn, session)
                 return session
         ended = await sessions.move(
             conn,
