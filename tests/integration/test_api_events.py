@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -283,6 +284,32 @@ async def test_a_replica_that_stops_ends_its_streams_and_another_goes_on(scene: 
     async with stream(scene, session_id, after=str(seen[-1].id)) as reading:
         scene.metal.go.set()
         assert numbered(seen + await reading.rest()) == WHOLE
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_cut_anywhere_nothing_is_lost_and_nothing_comes_twice(
+    scene: Scene, seed: int
+) -> None:
+    rng = random.Random(seed)
+    scene.metal.go.clear()
+    session_id = await create(scene, duration_ms=50_000)
+    seen: list[Told] = []
+    async with scene.replica() as second:
+        while len(seen) < len(WHOLE):
+            if len(seen) >= 4:
+                scene.metal.go.set()
+            after = str(seen[-1].id) if seen else None
+            async with stream(rng.choice([scene, second]), session_id, after=after) as reading:
+                # Cut before the first event, or after one of those that come.
+                left = rng.randrange(3)
+                async for event in reading.events():
+                    if left == 0:
+                        break
+                    seen.append(event)
+                    left -= 1
+                    if len(seen) == 4:
+                        scene.metal.go.set()
+    assert numbered(seen) == WHOLE
 
 
 async def test_nobody_follows_another_accounts_session(scene: Scene) -> None:
