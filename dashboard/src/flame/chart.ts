@@ -176,8 +176,16 @@ export class Chart {
     if (node < 0) return;
     this.walkedTo = node;
     this.say(node);
-    this.hearing.active(node);
-    this.hearing.open(node);
+    // The picture first: what else the page does with the click can wait until it is on the screen.
+    if (this.scene?.fromLevel === 0) this.window = windowOf(this.scene.tree, node);
+    this.later(true);
+    requestAnimationFrame(() =>
+      setTimeout(() => {
+        if (this.listening.signal.aborted) return;
+        this.hearing.active(node);
+        this.hearing.open(node);
+      }),
+    );
   }
 
   private wheel(event: WheelEvent): void {
