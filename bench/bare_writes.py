@@ -15,10 +15,12 @@ from bench.process_cpu import cpu_ms
 
 CONNECTIONS = 16
 
+# Due later: the control plane beside it, which claims what is due, must not take these for its own.
 ADMIT = """
 INSERT INTO sessions (account_id, session_id, state, origin, worker_id, worker_name, version_id,
   profile_type, duration_ms, sampling_interval_us, deadline_at, order_due_at)
-VALUES ($1, $2, 'queued', 'api', $3, 'bench', $4, 'cpu', 1000, 1000, now() + interval '20 s', now())
+VALUES ($1, $2, 'queued', 'api', $3, 'bench', $4, 'cpu', 1000, 1000, now() + interval '20 s',
+  now() + interval '1 hour')
 """
 ORDER = """
 WITH claimed AS (
