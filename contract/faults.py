@@ -46,10 +46,12 @@ class Reason(StrEnum):
     VERSION_UNKNOWN = "version_unknown"
     SESSION_UNKNOWN = "session_unknown"
     CAPTURE_UNKNOWN = "capture_unknown"
+    RECORD_UNKNOWN = "record_unknown"
     NO_RECENT_EXECUTION = "no_recent_execution"
     NOT_LOADED = "not_loaded"
     ACTOR_INACTIVE = "actor_inactive"
     IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused"
+    RECORD_EXISTS = "record_exists"
     SESSION_NOT_READY = "session_not_ready"
     SESSION_CANCELLED = "session_cancelled"
     CAPTURE_STOPPED = "capture_stopped"
@@ -86,10 +88,12 @@ KIND_OF: dict[Reason, Kind] = {
     Reason.VERSION_UNKNOWN: Kind.NOT_FOUND,
     Reason.SESSION_UNKNOWN: Kind.NOT_FOUND,
     Reason.CAPTURE_UNKNOWN: Kind.NOT_FOUND,
+    Reason.RECORD_UNKNOWN: Kind.NOT_FOUND,
     Reason.NO_RECENT_EXECUTION: Kind.NOT_FOUND,
     Reason.NOT_LOADED: Kind.NOT_FOUND,
     Reason.ACTOR_INACTIVE: Kind.NOT_FOUND,
     Reason.IDEMPOTENCY_KEY_REUSED: Kind.CONFLICT,
+    Reason.RECORD_EXISTS: Kind.CONFLICT,
     Reason.SESSION_NOT_READY: Kind.CONFLICT,
     Reason.SESSION_CANCELLED: Kind.CONFLICT,
     Reason.CAPTURE_STOPPED: Kind.CONFLICT,

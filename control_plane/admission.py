@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +11,6 @@ from contract.messages import Actor, ProfileType
 from control_plane import isolates
 from control_plane.session import SessionEvent, lifetime_ms
 from control_plane.store import accounts, captures, idempotency, metals, sessions, workers
-from control_plane.store.accounts import Permission, Token
 from control_plane.store.captures import Stop
 
 if TYPE_CHECKING:
@@ -26,17 +22,7 @@ if TYPE_CHECKING:
     from control_plane.store.sessions import Session
     from control_plane.store.workers import Version, Worker
 
-TOKEN_PREFIX = "isop_"  # noqa: S105 - the part of every token that lets a leaked one be found
 _MOST_NAMED = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Caller:
-    """Whose token a request carries."""
-
-    account_id: str
-    token_id: str
-    permissions: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,50 +55,6 @@ class ProfileRequest:
     origin: Literal["sync", "api"] = "api"
     isolates: int = 1
     datacenters: tuple[str, ...] = ()
-
-
-def token_hash(token_text: str) -> bytes:
-    """Return what is stored of a token: 256 random bits need no salt and no slow hash."""
-    return hashlib.sha256(token_text.encode()).digest()
-
-
-async def mint(db: Database, account_id: str) -> str:
-    """Make a token for an account; its text is returned once and kept nowhere."""
-    token_text = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    async with db.begin() as conn:
-        await accounts.add_token(
-            conn,
-            Token(
-                account_id=account_id,
-                token_id=secrets.token_hex(16),
-                hash=token_hash(token_text),
-                permissions=frozenset({Permission.WORKERS_SCRIPTS_READ}),
-            ),
-        )
-    return token_text
-
-
-async def authenticate(db: Database, token_text: str, account_id: str) -> Caller:
-    """Resolve a bearer token for the account a request names.
-
-    Raises:
-        Fault: unauthenticated; permission_missing when the token is another account's, or may not
-            read.
-    """
-    digest = token_hash(token_text)
-    async with db.read() as conn:
-        token = await accounts.token_by_hash(conn, digest)
-    if token is None or not hmac.compare_digest(token.hash, digest):
-        raise Fault(Reason.UNAUTHENTICATED, "Authentication error")
-    needed = Permission.WORKERS_SCRIPTS_READ
-    if token.account_id != account_id or needed not in token.permissions:
-        raise Fault(
-            Reason.PERMISSION_MISSING,
-            f"The token lacks the permission {needed.value} for this account.",
-        )
-    return Caller(
-        account_id=token.account_id, token_id=token.token_id, permissions=token.permissions
-    )
 
 
 async def resolve_worker(conn: Connection, account_id: str, worker: str) -> Worker:
@@ -318,34 +260,45 @@ async def cancel(db: Database, account_id: str, session_id: str, *, discard: boo
         Fault: session_unknown.
     """
     async with db.begin() as conn:
-        session = await sessions.lock(conn, session_id, account_id=account_id)
-        if session is None:
-            raise _session_unknown()
-        if not session.live:
+        return await end_early(conn, account_id, session_id, discard=discard)
+
+
+async def end_early(
+    conn: Connection, account_id: str, session_id: str, *, discard: bool, by: str = "its owner"
+) -> Session:
+    """Do what ``cancel`` does, within a transaction.
+
+    Raises:
+        Fault: session_unknown.
+    """
+    session = await sessions.lock(conn, session_id, account_id=account_id)
+    if session is None:
+        raise _session_unknown()
+    if not session.live:
+        return session
+    tried = await captures.of_session(conn, account_id, session_id)
+    live = [c for c in tried if c.live]
+    stop = Stop.DISCARD if discard else Stop.KEEP
+    for capture in live:
+        if capture.stop is None or discard:
+            await captures.order_stop(conn, capture, stop)
+    if not discard:
+        session = await sessions.stop_sampling(conn, session)
+        if live:
             return session
-        tried = await captures.of_session(conn, account_id, session_id)
-        live = [c for c in tried if c.live]
-        stop = Stop.DISCARD if discard else Stop.KEEP
-        for capture in live:
-            if capture.stop is None or discard:
-                await captures.order_stop(conn, capture, stop)
-        if not discard:
-            session = await sessions.stop_sampling(conn, session)
-            if live:
-                return session
-            if isolates.goes_on(tried):
-                # Due already, it is being merged, and that is not begun again.
-                if not session.due:
-                    await sessions.make_due(conn, session)
-                return session
-        ended = await sessions.move(
-            conn,
-            session,
-            SessionEvent.CANCELLED,
-            reason=Reason.SESSION_CANCELLED,
-            message="cancelled by its owner" if discard else "stopped before anything was sampled",
-        )
-        return ended or session
+        if isolates.goes_on(tried):
+            # Due already, it is being merged, and that is not begun again.
+            if not session.due:
+                await sessions.make_due(conn, session)
+            return session
+    ended = await sessions.move(
+        conn,
+        session,
+        SessionEvent.CANCELLED,
+        reason=Reason.SESSION_CANCELLED,
+        message=f"cancelled by {by}" if discard else "stopped before anything was sampled",
+    )
+    return ended or session
 
 
 def _session_unknown() -> Fault:

@@ -64,6 +64,19 @@ class Blobs:
             raise _unavailable()
         return data
 
+    async def probe(self) -> None:
+        """Return when the store answers; what is asked for need not be there.
+
+        Raises:
+            Fault: store_unavailable.
+        """
+        try:
+            await obstore.head_async(self._store, "probe")
+        except (exceptions.NotFoundError, FileNotFoundError):
+            return
+        except (exceptions.BaseError, OSError) as error:
+            raise _unavailable() from error
+
     async def delete(self, key: str) -> None:
         """Delete; what is not there is deleted already.
 

@@ -292,6 +292,12 @@ def _why_not(candidate: Candidate, asked: Asked, limits: Limits) -> TurnedAway |
     return next((why for failed, why in checks if failed), None)
 
 
+def why_not(candidate: Candidate, asked: Asked, *, limits: Limits) -> TurnedAway | None:
+    """Say why a metal is turned away; None when it can take a capture now."""
+    room = _room(candidate, asked, limits)
+    return None if isinstance(room, _Room) else room
+
+
 def verdict(selection: Selection) -> Reason:
     """Name the one reason a caller is given when no metal, or too few, could be chosen.
 

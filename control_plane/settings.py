@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PLAINTEXT = "loopback"
 # Parts that speak with agents.
 _SPEAKING = frozenset({"gateway", "dispatch"})
-ROLES = frozenset({"api", "gateway", "dispatch", "sweep"})
+ROLES = frozenset({"admin", "api", "gateway", "dispatch", "sweep"})
 
 
 class SettingsInvalid(ValueError):  # noqa: N818 - a statement about the settings
@@ -38,6 +38,10 @@ class Settings:
             data_dir.
         dashboard_dir: where the built dashboard is; None: dashboard/dist beside the code.
         http_listen: host:port of the account API and the dashboard.
+        admin_listen: host:port of the operators' API, health and metrics; keep it off public
+            networks.
+        token_key_file: 32 bytes that tokens are stored with, the same for every replica; None: a
+            file under data_dir, made at the first start.
         grpc_listen: host:port of the gateway the agents call.
         grpc_tls_certificate: PEM file, the control plane's certificate first; with no grpc_tls
             setting at all, development certificates are made under data_dir.
@@ -72,6 +76,10 @@ class Settings:
         event_streams_per_account: of those, to one account.
         events_poll_ms: how often a stream looks without being told, and how fresh progress is.
         events_heartbeat_ms: a stream with nothing to tell says so this often.
+        max_concurrent_sessions: live sessions of an account, unless an operator said otherwise.
+        max_sessions_per_hour: sessions an account may begin in any hour, likewise.
+        max_capture_seconds_per_hour: seconds of sampling in any hour, all isolates together.
+        audit_kept_days: how long it is known who did what.
         drain_ms: how long a stopping replica lets requests finish.
     """
 
@@ -80,6 +88,8 @@ class Settings:
     blob_url: str | None = None
     dashboard_dir: Path | None = None
     http_listen: str = "127.0.0.1:8787"
+    admin_listen: str = "127.0.0.1:8789"
+    token_key_file: Path | None = None
     grpc_listen: str = "127.0.0.1:8788"
     grpc_tls_certificate: Path | None = None
     grpc_tls_key: Path | None = None
@@ -111,6 +121,10 @@ class Settings:
     event_streams_per_account: int = 50
     events_poll_ms: int = 1_000
     events_heartbeat_ms: int = 15_000
+    max_concurrent_sessions: int = 100
+    max_sessions_per_hour: int = 2_000
+    max_capture_seconds_per_hour: int = 36_000
+    audit_kept_days: int = 400
     drain_ms: int = 5_000
 
     @property
@@ -205,7 +219,8 @@ def _parse(name: str, default: object, text: str) -> object:
         raise ValueError(f"must be DEBUG, INFO, WARNING or ERROR, not {text!r}")
     if name == "grpc_plaintext" and text != PLAINTEXT:
         raise ValueError(f"must be {PLAINTEXT}, or not set at all, not {text!r}")
-    return Path(text) if name.endswith("_dir") or name.startswith("grpc_tls_") else text
+    is_path = name.endswith(("_dir", "_file")) or name.startswith("grpc_tls_")
+    return Path(text) if is_path else text
 
 
 def _without_password(url: str | None) -> str:

@@ -10,7 +10,7 @@ import structlog
 from contract.faults import Fault, Reason
 from contract.messages import CaptureState
 from control_plane.session import CaptureEvent, SessionEvent
-from control_plane.store import captures, idempotency, reports, sessions, sightings
+from control_plane.store import audit, captures, idempotency, reports, sessions, sightings
 from control_plane.store.captures import Stop
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Sweep:
             async with self._db.begin() as conn:
                 await sightings.forget(conn, kept_ms=self._settings.sightings_kept_ms)
                 await idempotency.forget(conn)
+                await audit.forget(conn, kept_days=self._settings.audit_kept_days)
         self._turns += 1
 
     async def _expire_one(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from alembic import context
 
-from control_plane.store.tables import metadata
+from control_plane.store.operator_tables import audit
 
 
 def run() -> None:
     connection = context.config.attributes["connection"]
-    context.configure(connection=connection, target_metadata=metadata, compare_server_default=True)
+    context.configure(
+        connection=connection, target_metadata=audit.metadata, compare_server_default=True
+    )
     with context.begin_transaction():
         context.run_migrations()
 

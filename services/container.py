@@ -95,7 +95,7 @@ async def serve(metal: Metal, gateway: str, tls: Files) -> None:
     Raises:
         ChildFailed: one did not come up, or ended.
     """
-    addresses = Addresses(http="", grpc=gateway, metals={metal.metal_id: inside(metal)})
+    addresses = Addresses(http="", grpc=gateway, admin="", metals={metal.metal_id: inside(metal)})
     runtimes = [commands.workerd(metal, one, addresses, DATA_DIR) for one in metal.processes]
     agent = commands.agent(metal, addresses, DATA_DIR, tls)
     try:
@@ -115,7 +115,7 @@ async def traffic(several: Sequence[Metal]) -> None:
     """Send bounded traffic to metals until cancelled."""
     addresses = {one.metal_id: outside(one) for one in several}
     plan = replace(PLAN, metals=tuple(several))
-    sender = Traffic(plan, Addresses(http="", grpc="", metals=addresses))
+    sender = Traffic(plan, Addresses(http="", grpc="", admin="", metals=addresses))
     sender.start()
     try:
         ready()

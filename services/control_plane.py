@@ -26,18 +26,22 @@ from aiohttp import web
 from contract import identity
 from contract.certificates import Certificates, CertificatesInvalid
 from contract.faults import Fault
-from control_plane import settings
+from control_plane import access, settings
+from control_plane.access import Refusals
+from control_plane.admin import app as admin
 from control_plane.api import app as api
+from control_plane.api import edge
 from control_plane.api.parts import Parts
 from control_plane.blobs import Blobs
 from control_plane.dispatch import Dispatch
 from control_plane.intake import Intake
+from control_plane.metrics import Metrics
 from control_plane.rpc import gateway
 from control_plane.rpc.agents import GrpcAgents
 from control_plane.store.database import Database
 from control_plane.store.notices import Notices
 from control_plane.sweep import Sweep
-from services import certificates, embedded_postgres, logs, migrate
+from services import certificates, embedded_postgres, logs, migrate, token_key
 from services.steps import StepEnded, step, until
 
 if TYPE_CHECKING:
@@ -72,6 +76,8 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         db = await stack.enter_async_context(
             Database.open(url, pool_size=configured.pool_size, pool_wait_ms=configured.pool_wait_ms)
         )
+        key = token_key.read(configured)
+        await access.settle_key(db, key)
         notices = await stack.enter_async_context(Notices.open(db))
         blobs = _blobs(configured)
         ready: dict[str, object] = {"ready": True}
@@ -92,10 +98,26 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         if "sweep" in configured.roles:
             sweep = Sweep(db, configured)
             steps.append(await stack.enter_async_context(step("sweep", sweep.run())))
+        refusals = Refusals(db)
+        steps.append(await stack.enter_async_context(step("refusals", refusals.run())))
+        parts = Parts(
+            db=db,
+            notices=notices,
+            blobs=blobs,
+            settings=configured,
+            token_key=key,
+            refusals=refusals,
+            metrics=Metrics(),
+        )
+        drain_s = configured.drain_ms / 1000
         if "api" in configured.roles:
-            parts = Parts(db=db, notices=notices, blobs=blobs, settings=configured)
-            port = await stack.enter_async_context(_listening(parts, configured))
+            app = api.make_app(parts, drain_s=drain_s)
+            port = await stack.enter_async_context(_listening(app, configured.http_listen, drain_s))
             ready["http"] = _bound(configured.http_listen, port)
+        if "admin" in configured.roles:
+            app, listen = admin.make_app(parts), configured.admin_listen
+            port = await stack.enter_async_context(_listening(app, listen, drain_s))
+            ready["admin"] = _bound(listen, port)
         print(json.dumps(ready), flush=True)
         log.info("ready", **ready)
         await until(stop, steps)
@@ -104,12 +126,11 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
 
 
 @asynccontextmanager
-async def _listening(parts: Parts, configured: Settings) -> AsyncIterator[int]:
-    drain_s = configured.drain_ms / 1000
-    runner = api.make_runner(api.make_app(parts, drain_s=drain_s), drain_s=drain_s)
+async def _listening(app: web.Application, listen: str, drain_s: float) -> AsyncIterator[int]:
+    runner = edge.make_runner(app, drain_s=drain_s)
     await runner.setup()
     try:
-        host, _, port = configured.http_listen.rpartition(":")
+        host, _, port = listen.rpartition(":")
         await web.TCPSite(runner, host.strip("[]"), int(port), backlog=BACKLOG).start()
         yield int(runner.addresses[0][1])
     finally:
@@ -174,6 +195,8 @@ async def _main(configured: Settings) -> int:
         embedded_postgres.PostgresFailed,
         certificates.CertificatesFailed,
         CertificatesInvalid,
+        token_key.KeyFileWrong,
+        access.TokenKeyWrong,
     ) as error:
         log.error("not_started", error=str(error))  # noqa: TRY400
         return 1

@@ -11,10 +11,10 @@ from pathlib import Path
 import structlog
 
 from contract.ids import ACCOUNT_ID
-from control_plane import admission, settings
+from control_plane import access, settings
 from control_plane.store import accounts
 from control_plane.store.database import Database
-from services import embedded_postgres, logs
+from services import embedded_postgres, logs, token_key
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +54,7 @@ def _wanted(number: int, entry: object) -> Wanted:
     return Wanted(account=account, token=token)
 
 
-async def provision(db: Database, wanted: tuple[Wanted, ...]) -> dict[str, str]:
+async def provision(db: Database, key: bytes, wanted: tuple[Wanted, ...]) -> dict[str, str]:
     """Bring the accounts up to date and mint the tokens asked for.
 
     Returns:
@@ -64,19 +64,24 @@ async def provision(db: Database, wanted: tuple[Wanted, ...]) -> dict[str, str]:
     for one in wanted:
         async with db.begin() as conn:
             await accounts.keep(conn, one.account)
-        if one.token:
-            tokens[one.account.account_id] = await admission.mint(db, one.account.account_id)
+            if one.token:
+                made = await access.mint_for_account(
+                    conn, key, one.account.account_id, permissions=frozenset(accounts.Permission)
+                )
+                tokens[one.account.account_id] = made.text
     return tokens
 
 
 async def _main(text: str) -> dict[str, str]:
     wanted = parse(text)
     configured = settings.read()
+    key = token_key.read(configured)
     async with (
         embedded_postgres.database_url(configured) as url,
         Database.open(url, pool_size=1) as db,
     ):
-        return await provision(db, wanted)
+        await access.settle_key(db, key)
+        return await provision(db, key, wanted)
 
 
 if __name__ == "__main__":

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import uuid
-from typing import TYPE_CHECKING
 
-import structlog
 from aiohttp import web
 
-from contract.faults import Fault, Reason
 from control_plane.api import (
     dashboard,
     diffs,
+    edge,
     events,
     health,
     problems,
@@ -26,19 +22,10 @@ from control_plane.api.parts import DRAINING, HANG_UPS, PARTS, STOPPING, STREAMS
 from control_plane.api.renderings import RENDERINGS, Renderings
 from control_plane.api.streams import Streams
 
-if TYPE_CHECKING:
-    from aiohttp.typedefs import Handler
-
 BASE = "/client/v4/accounts/{account_id}"
 WORKERS = f"{BASE}/workers/workers"
 SESSIONS = f"{BASE}/profile-sessions"
-MAX_BODY_BYTES = 64 * 1024
 ANSWER_S = 3.0
-
-_REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
-_SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-
-log = structlog.get_logger(__name__)
 
 
 def make_app(parts: Parts, *, drain_s: float) -> web.Application:
@@ -52,7 +39,7 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
         app[STOPPING].set()
         asyncio.get_running_loop().call_later(drain_s, app[DRAINING].set)
 
-    app = web.Application(middlewares=[edge], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(middlewares=[edge.edge], client_max_size=edge.MAX_BODY_BYTES)
     app[PARTS] = parts
     app[dashboard.DASHBOARD] = parts.settings.dashboard_dir or dashboard.BUILT
     app[STOPPING] = asyncio.Event()
@@ -63,7 +50,9 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
     )
     app[HANG_UPS] = set()
     app[RENDERINGS] = Renderings()
-    app.on_response_prepare.append(_sign)
+    app[edge.LISTENER] = "api"
+    app[edge.REFUSED] = parts.refusals.add
+    app.on_response_prepare.append(edge.sign)
     app.on_shutdown.append(drain)
     app.on_cleanup.append(_finish_hang_ups)
     app.on_cleanup.append(_close_renderings)
@@ -94,83 +83,6 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
         ]
     )
     return app
-
-
-def make_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
-    """Wrap the application: a caller that hangs up cancels its handler, which cleans up."""
-    return web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=drain_s)
-
-
-@web.middleware
-async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn whatever a handler raises into the failure envelope, and log one line per request."""
-    inbound = request.headers.get("X-Request-Id", "")
-    request_id = inbound if _SANE_REQUEST_ID.fullmatch(inbound) else uuid.uuid4().hex
-    request[_REQUEST_ID] = request_id
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(request_id=request_id)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    status, reason = 0, ""
-    try:
-        response = await handler(request)
-        status = response.status
-    except asyncio.CancelledError:
-        reason = "hung_up"
-        raise
-    except Exception as error:  # noqa: BLE001 - the edge: nothing may pass it untold
-        fault = _fault(error, request)
-        reason = fault.reason.value
-        response = problems.answer(fault)
-        if isinstance(error, web.HTTPMethodNotAllowed):
-            response.headers["Allow"] = ", ".join(sorted(error.allowed_methods))
-        status = response.status
-    finally:
-        log.info(
-            "request",
-            method=request.method,
-            route=_route(request),
-            status=status,
-            reason=reason,
-            taken_ms=round((loop.time() - started) * 1000, 1),
-        )
-    return response
-
-
-def _fault(error: Exception, request: web.Request) -> Fault:
-    if isinstance(error, Fault):
-        if error.reason is Reason.INTERNAL:
-            log.error("internal_fault", detail=error.message, exc_info=error)
-        return error
-    if isinstance(error, web.HTTPNotFound):
-        return Fault(Reason.ROUTE_UNKNOWN, "No route of the API has this path.")
-    if isinstance(error, web.HTTPMethodNotAllowed):
-        return Fault(Reason.METHOD_NOT_ALLOWED, f"This path does not take {request.method}.")
-    if isinstance(error, web.HTTPRequestEntityTooLarge):
-        return Fault(
-            Reason.BODY_TOO_LARGE, f"The request body exceeds the limit of {MAX_BODY_BYTES} bytes."
-        )
-    if isinstance(error, web.HTTPException):
-        return Fault(Reason.REQUEST_INVALID, f"The request is not valid HTTP: {error.reason}.")
-    if isinstance(error, ConnectionResetError | web.RequestPayloadError):
-        return Fault(Reason.REQUEST_INVALID, "The request body was cut short or badly encoded.")
-    log.error("request_failed", exc_info=error)
-    return Fault(Reason.INTERNAL, "unexpected")
-
-
-def _route(request: web.Request) -> str:
-    # The pattern, not the path: paths hold names, and names make log series without end.
-    resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else ""
-
-
-async def _sign(request: web.Request, response: web.StreamResponse) -> None:
-    request_id = request.get(_REQUEST_ID)
-    if request_id is not None:
-        response.headers["X-Request-Id"] = request_id
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    # Otherwise the framework names itself and its version.
-    response.headers["Server"] = "isoprof"
 
 
 async def _finish_hang_ups(app: web.Application) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -11,7 +11,9 @@ from aiohttp import web
 from control_plane.api.streams import Streams
 
 if TYPE_CHECKING:
+    from control_plane.access import Refusals
     from control_plane.blobs import Blobs
+    from control_plane.metrics import Metrics
     from control_plane.settings import Settings
     from control_plane.store.database import Database
     from control_plane.store.notices import Notices
@@ -19,12 +21,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """The stores one replica's REST edge reads and writes."""
+    """The stores one replica's REST edges read and write.
+
+    Args:
+        token_key: what stored tokens are hashed with.
+        refusals: told who was turned away.
+        metrics: what this replica counts.
+    """
 
     db: Database
     notices: Notices
     blobs: Blobs
     settings: Settings
+    token_key: bytes = field(repr=False)
+    refusals: Refusals
+    metrics: Metrics
 
 
 PARTS: web.AppKey[Parts] = web.AppKey("parts")

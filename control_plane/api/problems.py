@@ -111,6 +111,12 @@ PROBLEMS: dict[Reason, Problem] = {
     Reason.CAPTURE_UNKNOWN: Problem(
         status=404, code=10403, documentation="The session has no such capture."
     ),
+    Reason.RECORD_UNKNOWN: Problem(
+        status=404,
+        code=10404,
+        documentation="Operators' API: there is no account, token, metal or datacenter of this "
+        "name; the message says which.",
+    ),
     Reason.NO_RECENT_EXECUTION: Problem(
         status=404,
         code=10393,
@@ -136,6 +142,11 @@ PROBLEMS: dict[Reason, Problem] = {
         code=10412,
         documentation="The Idempotency-Key was used within the last day for another body. A new "
         "request needs a new key; nothing was done.",
+    ),
+    Reason.RECORD_EXISTS: Problem(
+        status=409,
+        code=10414,
+        documentation="Operators' API: there is one of this id already; nothing was changed.",
     ),
     Reason.SESSION_NOT_READY: Problem(
         status=409,

@@ -80,11 +80,13 @@ def _place(text: object) -> Place:
     return at, session_id
 
 
-def _cursor(session: Session) -> str:
+def cursor_after(session: Session) -> str:
+    """Return where the page after this session begins."""
     since_us = (session.created_at - _EPOCH) // timedelta(microseconds=1)
     return base64.urlsafe_b64encode(f"{since_us}.{session.session_id}".encode()).decode()
 
 
+Cursor = Annotated[Place, BeforeValidator(_place)]
 At = Annotated[datetime, BeforeValidator(_at)]
 
 
@@ -101,7 +103,7 @@ class SessionsQuery(BaseModel):
     since: At | None = None
     until: At | None = None
     limit: Annotated[int, Field(ge=1, le=schema.MAX_LIST)] = 20
-    cursor: Annotated[Place, BeforeValidator(_place)] | None = None
+    cursor: Cursor | None = None
 
 
 def read(raw: Any) -> SessionsQuery:
@@ -149,7 +151,7 @@ async def list_sessions(request: web.Request) -> web.Response:
         for one in shown
     ]
     more = len(found) > asked.limit
-    return envelope.cursor(views, after=_cursor(shown[-1]) if more else None)
+    return envelope.cursor(views, after=cursor_after(shown[-1]) if more else None)
 
 
 async def _filter(conn: Connection, account_id: str, asked: SessionsQuery) -> Filter:

@@ -29,7 +29,7 @@ async def create(request: web.Request) -> web.Response:
     session = await admission.admit(
         parts.db, account_id, asked, session_id, parts.settings, key=key
     )
-    view = await _whole(request, session)
+    view = await whole(request, session)
     headers = {"Location": view["links"]["self"]}
     if session.session_id != session_id:
         headers[idempotency.REPLAYED] = "true"
@@ -40,7 +40,7 @@ async def show(request: web.Request) -> web.Response:
     """Answer how a session stands."""
     account_id = await auth.account(request)
     session = await admission.show(request.app[PARTS].db, account_id, schema.session_id(request))
-    return envelope.ok(await _whole(request, session))
+    return envelope.ok(await whole(request, session))
 
 
 async def stop(request: web.Request) -> web.Response:
@@ -58,10 +58,11 @@ async def _end(request: web.Request, *, discard: bool) -> web.Response:
     session = await admission.cancel(
         request.app[PARTS].db, account_id, schema.session_id(request), discard=discard
     )
-    return envelope.ok(await _whole(request, session))
+    return envelope.ok(await whole(request, session))
 
 
-async def _whole(request: web.Request, session: Session) -> dict[str, Any]:
+async def whole(request: web.Request, session: Session) -> dict[str, Any]:
+    """Read what belongs to a session and build its JSON."""
     async with request.app[PARTS].db.read() as conn:
         tried = await captures.of_session(conn, session.account_id, session.session_id)
         stored = await profiles.of_session(conn, session.account_id, session.session_id)

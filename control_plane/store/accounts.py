@@ -1,4 +1,4 @@
-"""Accounts and their tokens."""
+"""Accounts, and what operators allow them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from control_plane.store.tables import accounts, tokens
+from control_plane.store.tables import accounts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
+    from sqlalchemy.engine import RowMapping
     from sqlalchemy.ext.asyncio import AsyncConnection
 
 
@@ -23,6 +24,8 @@ class Permission(StrEnum):
     """What a token may be used for; the value is the name its owner knows."""
 
     WORKERS_SCRIPTS_READ = "Workers Scripts Read"
+    WORKERS_SCRIPTS_WRITE = "Workers Scripts Write"
+    PROFILING = "Workers Profiling"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,33 +38,28 @@ class Account:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Token:
-    """A token that is neither revoked nor expired. ``hash`` is the SHA-256 of its text."""
+class Limits:
+    """What an operator allows an account; None: the default of the settings.
 
-    account_id: str
-    token_id: str
-    hash: bytes
-    permissions: frozenset[str]
+    Args:
+        weight: its share of dispatch's turns while several accounts have something due.
+        retention_days: how long its profiles are kept.
+    """
+
+    max_concurrent_sessions: int | None = None
+    max_sessions_per_hour: int | None = None
+    max_capture_seconds_per_hour: int | None = None
+    retention_days: int | None = None
+    weight: int = 1
 
 
-async def token_by_hash(conn: AsyncConnection, digest: bytes) -> Token | None:
-    """Read the usable token with this hash."""
-    rows = await conn.execute(
-        select(tokens.c.account_id, tokens.c.token_id, tokens.c.hash, tokens.c.permissions).where(
-            tokens.c.hash == digest,
-            tokens.c.revoked_at.is_(None),
-            or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > func.now()),
-        )
-    )
-    row = rows.one_or_none()
-    if row is None:
-        return None
-    return Token(
-        account_id=row.account_id,
-        token_id=row.token_id,
-        hash=row.hash,
-        permissions=frozenset(row.permissions),
-    )
+@dataclass(frozen=True, kw_only=True)
+class Owned:
+    """An account with what operators decided for it."""
+
+    account: Account
+    limits: Limits
+    created_at: datetime
 
 
 async def read(conn: AsyncConnection, account_id: str) -> Account | None:
@@ -101,16 +99,80 @@ async def keep(conn: AsyncConnection, account: Account) -> None:
     )
 
 
-async def add_token(
-    conn: AsyncConnection, token: Token, *, expires_at: datetime | None = None
-) -> None:
-    """Insert a token."""
-    await conn.execute(
-        insert(tokens).values(
-            account_id=token.account_id,
-            token_id=token.token_id,
-            hash=token.hash,
-            permissions=sorted(token.permissions),
-            expires_at=expires_at,
-        )
+_OWNED = (
+    accounts.c.account_id,
+    accounts.c.name,
+    accounts.c.profiling_enabled,
+    accounts.c.created_at,
+    accounts.c.max_concurrent_sessions,
+    accounts.c.max_sessions_per_hour,
+    accounts.c.max_capture_seconds_per_hour,
+    accounts.c.retention_days,
+    accounts.c.weight,
+)
+
+
+def _owned(row: RowMapping) -> Owned:
+    values = dict(row)
+    account = Account(
+        account_id=values.pop("account_id"),
+        name=values.pop("name"),
+        profiling_enabled=values.pop("profiling_enabled"),
     )
+    return Owned(account=account, created_at=values.pop("created_at"), limits=Limits(**values))
+
+
+async def add(conn: AsyncConnection, account: Account) -> Owned | None:
+    """Insert an account; None when its id is taken."""
+    rows = await conn.execute(
+        insert(accounts)
+        .values(
+            account_id=account.account_id,
+            name=account.name,
+            profiling_enabled=account.profiling_enabled,
+        )
+        .on_conflict_do_nothing()
+        .returning(*_OWNED)
+    )
+    row = rows.mappings().one_or_none()
+    return _owned(row) if row is not None else None
+
+
+async def show(conn: AsyncConnection, account_id: str, *, lock: bool = False) -> Owned | None:
+    """Read an account with its limits.
+
+    Args:
+        lock: have other transactions that ask for the lock wait until this one ends.
+    """
+    query = select(*_OWNED).where(accounts.c.account_id == account_id)
+    if lock:
+        # Not in the way of rows that refer to the account.
+        query = query.with_for_update(key_share=True)
+    row = (await conn.execute(query)).mappings().one_or_none()
+    return _owned(row) if row is not None else None
+
+
+async def page(conn: AsyncConnection, *, limit: int, after: str = "") -> tuple[Owned, ...]:
+    """List accounts by id."""
+    rows = await conn.execute(
+        select(*_OWNED)
+        .where(accounts.c.account_id > after)
+        .order_by(accounts.c.account_id)
+        .limit(limit)
+    )
+    return tuple(_owned(row) for row in rows.mappings())
+
+
+async def change(
+    conn: AsyncConnection, account_id: str, changes: Mapping[str, object]
+) -> Owned | None:
+    """Change an account's switch, name or limits; None when there is none.
+
+    Args:
+        changes: by field of ``Account`` or ``Limits``; what is not named stays.
+    """
+    if changes:
+        await conn.execute(
+            update(accounts).where(accounts.c.account_id == account_id).values(**changes)
+        )
+    return await show(conn, account_id)

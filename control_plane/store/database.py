@@ -11,6 +11,7 @@ import asyncpg
 from sqlalchemy import exc, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 
 from contract.faults import Fault, Reason
 
@@ -96,6 +97,13 @@ class Database:
         with told_as_fault():
             async with self._reads.connect() as conn:
                 yield conn
+
+    def pool_state(self) -> dict[str, int]:
+        """Return how many connections the pool may open, and how many are in use."""
+        pool = self._engine.sync_engine.pool
+        if not isinstance(pool, QueuePool):
+            return {"size": 0, "in_use": 0}
+        return {"size": pool.size(), "in_use": pool.checkedout()}
 
     async def ping(self) -> None:
         """Return when the database answers.

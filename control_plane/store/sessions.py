@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, exists, func, literal, or_, select, tuple_, update
+from sqlalchemy import and_, exists, func, literal, or_, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from contract.faults import Reason
@@ -235,13 +235,40 @@ async def page(
     Args:
         after: ``(created_at, session_id)`` of the last one of the page before.
     """
+    return await _page(conn, sessions.c.account_id == account_id, only, limit, after)
+
+
+async def page_of_all(
+    conn: AsyncConnection,
+    account_id: str | None,
+    only: Filter,
+    *,
+    limit: int,
+    after: tuple[datetime, str] | None = None,
+) -> tuple[Session, ...]:
+    """Return sessions across accounts, newest first. For operators alone.
+
+    Args:
+        account_id: only this account's; None: everybody's.
+    """
+    whose = true() if account_id is None else sessions.c.account_id == account_id
+    return await _page(conn, whose, only, limit, after)
+
+
+async def _page(
+    conn: AsyncConnection,
+    whose: ColumnElement[bool],
+    only: Filter,
+    limit: int,
+    after: tuple[datetime, str] | None,
+) -> tuple[Session, ...]:
     exact = {
         sessions.c.worker_id: only.worker_id,
         sessions.c.profile_type: only.profile_type,
         sessions.c.state: only.state,
         sessions.c.origin: only.origin,
     }
-    query = select(*_COLUMNS).where(sessions.c.account_id == account_id)
+    query = select(*_COLUMNS).where(whose)
     query = query.where(*(column == value for column, value in exact.items() if value is not None))
     if only.version_prefix is not None:
         query = query.where(sessions.c.version_id.startswith(only.version_prefix, autoescape=True))
@@ -256,6 +283,13 @@ async def page(
         query.order_by(sessions.c.created_at.desc(), sessions.c.session_id.desc()).limit(limit)
     )
     return tuple(_session(row) for row in rows.mappings())
+
+
+async def account_of(conn: AsyncConnection, session_id: str) -> str | None:
+    """Return whose session it is. For operators and agents, who know its id alone."""
+    return await conn.scalar(
+        select(sessions.c.account_id).where(sessions.c.session_id == session_id)
+    )
 
 
 async def lock(

@@ -65,7 +65,8 @@ _UPSERT_ACTORS = text(
 )
 _CANDIDATES = text(
     """
-    SELECT s.metal_id, m.datacenter, m.address, m.epoch, s.executions, m.draining,
+    SELECT s.metal_id, m.datacenter, m.address, m.epoch, s.executions,
+           (m.draining OR d.datacenter IS NOT NULL) AS draining,
            s.isolates, s.free_isolates, s.shared, m.max_captures,
            (extract(epoch FROM now() - s.ran_at) * 1000)::bigint AS idle_ms,
            (extract(epoch FROM now() - r.reported_at) * 1000)::bigint AS silent_ms,
@@ -74,6 +75,7 @@ _CANDIDATES = text(
            (extract(epoch FROM live.end_on_metal - now()) * 1000)::bigint AS metal_ends_in_ms
     FROM sightings s
     JOIN metals m ON m.metal_id = s.metal_id
+    LEFT JOIN drained_datacenters d ON d.datacenter = m.datacenter
     LEFT JOIN metal_reports r ON r.metal_id = s.metal_id
     LEFT JOIN LATERAL (
         SELECT count(*) AS on_metal, count(*) FILTER (WHERE c.version_id = s.version_id) AS here,

@@ -57,6 +57,14 @@ accounts = Table(
     Column("name", Text, nullable=False),
     Column("profiling_enabled", Boolean, nullable=False),
     _at("created_at", now=True),
+    # Empty: the default of the settings.
+    Column("max_concurrent_sessions", Integer),
+    Column("max_sessions_per_hour", Integer),
+    Column("max_capture_seconds_per_hour", Integer),
+    Column("retention_days", Integer),
+    # Of dispatch's turns, when several accounts have something due.
+    Column("weight", Integer, nullable=False, server_default=text("1")),
+    CheckConstraint("weight BETWEEN 1 AND 100", name="accounts_weight"),
     CheckConstraint("account_id ~ '^[0-9a-f]{32}$'", name="accounts_id_shape"),
 )
 
@@ -65,12 +73,16 @@ tokens = Table(
     metadata,
     Column("account_id", Text, nullable=False),
     Column("token_id", Text, nullable=False),
-    # SHA-256 of the token; the token itself is shown once and kept nowhere.
+    # Keyed: HMAC with the server's key of the token's SHA-256; else of before there was a key, the
+    # SHA-256 alone. The token itself is shown once and kept nowhere.
     Column("hash", LargeBinary, nullable=False),
     Column("permissions", ARRAY(Text), nullable=False),
     _at("created_at", now=True),
     _at("expires_at", nullable=True),
     _at("revoked_at", nullable=True),
+    Column("name", Text, nullable=False, server_default=text("''")),
+    Column("keyed", Boolean, nullable=False, server_default=text("false")),
+    _at("used_at", nullable=True),
     PrimaryKeyConstraint("account_id", "token_id", name="tokens_pkey"),
     ForeignKeyConstraint(["account_id"], ["accounts.account_id"], name="tokens_account_fkey"),
     UniqueConstraint("hash", name="tokens_hash_key"),
@@ -164,6 +176,8 @@ sessions = Table(
     # Why fewer isolates were ordered than it asked for, when there were fewer.
     Column("fewer_reason", Text),
     Column("fewer_message", Text, nullable=False, server_default=text("''")),
+    # Its place among all that are due: dispatch takes the lowest (``store.turns``).
+    Column("turn", Float, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("account_id", "session_id", name="sessions_pkey"),
     ForeignKeyConstraint(["account_id"], ["accounts.account_id"], name="sessions_account_fkey"),
     CheckConstraint(_one_of("state", SessionState), name="sessions_state"),
@@ -192,6 +206,23 @@ sessions = Table(
         "worker_id",
         text("created_at DESC"),
         text("session_id DESC"),
+    ),
+    Index(
+        "sessions_newest_of_all",
+        text("created_at DESC"),
+        text("session_id DESC"),
+    ),
+    Index(
+        "sessions_turn",
+        "turn",
+        "order_due_at",
+        postgresql_where=text("order_due_at IS NOT NULL"),
+    ),
+    Index(
+        "sessions_turn_of_account",
+        "account_id",
+        "turn",
+        postgresql_where=text("order_due_at IS NOT NULL"),
     ),
     Index("sessions_due", "order_due_at", postgresql_where=text("order_due_at IS NOT NULL")),
     Index("sessions_live", "deadline_at", postgresql_where=text("ended_at IS NULL")),
@@ -360,6 +391,8 @@ metals = Table(
     Column("max_captures", Integer, nullable=False),
     Column("draining", Boolean, nullable=False, server_default=text("false")),
     _at("registered_at", now=True),
+    # When what still runs there is stopped, its profile kept.
+    _at("drain_until", nullable=True),
 )
 
 _IN_PLACE: dict[str, Any] = {"postgresql_with": {"fillfactor": "50"}, "prefixes": ["UNLOGGED"]}

@@ -68,6 +68,7 @@ def control_plane(addresses: Addresses, data_dir: Path, database_url: str, tls: 
         **_settings(data_dir, database_url),
         "ISOPROF_HTTP_LISTEN": addresses.http,
         "ISOPROF_GRPC_LISTEN": addresses.grpc,
+        "ISOPROF_ADMIN_LISTEN": addresses.admin,
         "ISOPROF_GRPC_TLS_CERTIFICATE": str(tls.certificate),
         "ISOPROF_GRPC_TLS_KEY": str(tls.key),
         "ISOPROF_GRPC_TLS_AUTHORITY": str(tls.authority),

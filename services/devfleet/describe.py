@@ -61,6 +61,7 @@ def write_description(fleet: Fleet) -> None:
     description = {
         "api_url": fleet.api_url,
         "grpc": fleet.addresses.grpc,
+        "admin_url": f"http://{fleet.addresses.admin}/admin/v1",
         "control_plane_pid": fleet.control_plane.pid,
         "tokens_file": str(tokens_path(fleet.data_dir)),
         "accounts": {account.name: account.account_id for account in fleet.plan.accounts},

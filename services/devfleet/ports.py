@@ -33,6 +33,7 @@ class Addresses:
 
     http: str
     grpc: str
+    admin: str
     metals: dict[str, MetalAddresses]
 
 
@@ -82,5 +83,6 @@ def assign(plan: Plan, ports: Ports, http: str) -> Addresses:
     return Addresses(
         http=ports.take() if http.endswith(":0") else http,
         grpc=ports.take(),
+        admin=ports.take(),
         metals={metal.metal_id: _metal(metal, ports) for metal in plan.metals},
     )

@@ -32,8 +32,8 @@ from contract.messages import (
     SliceHolds,
     UploadManifest,
 )
-from control_plane import admission
 from control_plane.api import app as api
+from control_plane.api import edge
 from control_plane.api.parts import PARTS, Parts
 from control_plane.blobs import Blobs
 from control_plane.dispatch import Dispatch
@@ -54,6 +54,8 @@ from tests.integration.planes import (
     OTHER_ACCOUNT,
     VERSION,
     WORKER,
+    account_token,
+    parts_of,
     profile_bytes,
     sighting,
 )
@@ -321,7 +323,7 @@ async def serve(
     stack: contextlib.AsyncExitStack, parts: Parts
 ) -> tuple[web.Application, web.AppRunner]:
     app = api.make_app(parts, drain_s=0)
-    runner = api.make_runner(app, drain_s=0)
+    runner = edge.make_runner(app, drain_s=0)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -350,7 +352,7 @@ async def edge_scene(
         )
         await stack.enter_async_context(running(dispatch.run()))
         await stack.enter_async_context(running(Sweep(db, configured).run()))
-        parts = Parts(db=db, notices=notices, blobs=blobs, settings=configured)
+        parts = parts_of(db, notices, blobs, configured)
         app, runner = await serve(stack, parts)
         http = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
         scene = Scene(
@@ -368,8 +370,8 @@ async def edge_scene(
             async with db.begin() as conn:
                 account = Account(account_id=account_id, name="a", profiling_enabled=True)
                 await accounts.keep(conn, account)
-        scene.token = await admission.mint(db, ACCOUNT)
-        scene.other_token = await admission.mint(db, OTHER_ACCOUNT)
+        scene.token = await account_token(db, ACCOUNT)
+        scene.other_token = await account_token(db, OTHER_ACCOUNT)
         for number in range(1, metals + 1):
             metal = await scene.add_metal(f"ams1-m{number}")
             await metal.sight(sighting())

@@ -22,11 +22,14 @@ from contract.messages import (
     Sighting,
     UploadManifest,
 )
-from control_plane import admission
+from control_plane import access, admission
+from control_plane.access import Refusals
 from control_plane.admission import ProfileRequest
+from control_plane.api.parts import Parts
 from control_plane.blobs import Blobs
 from control_plane.dispatch import Dispatch
 from control_plane.intake import Intake
+from control_plane.metrics import Metrics
 from control_plane.settings import Settings
 from control_plane.store import accounts, captures, history
 from control_plane.store.accounts import Account
@@ -46,6 +49,7 @@ ACCOUNT = "a" * 32
 OTHER_ACCOUNT = "b" * 32
 WORKER = "1" * 32
 VERSION = "11111111-1111-4111-8111-111111111111"
+TOKEN_KEY = bytes(range(32))
 
 
 class ScriptedAgents:
@@ -152,6 +156,31 @@ class Plane:
         session = await self.admit()
         await self.turn()
         return await self.session(session.session_id), (await self.captures(session.session_id))[-1]
+
+
+async def account_token(db: Database, account_id: str, **asked: Any) -> str:
+    """Make a token that may read, or what is asked."""
+    async with db.begin() as conn:
+        return (await access.mint_for_account(conn, TOKEN_KEY, account_id, **asked)).text
+
+
+async def operator_token(db: Database, **asked: Any) -> str:
+    async with db.begin() as conn:
+        values: dict[str, Any] = {"name": "ops"}
+        return (await access.mint_for_operator(conn, TOKEN_KEY, **(values | asked))).text
+
+
+def parts_of(db: Database, notices: Notices, blobs: Blobs, settings: Settings) -> Parts:
+    """What a listener works with."""
+    return Parts(
+        db=db,
+        notices=notices,
+        blobs=blobs,
+        settings=settings,
+        token_key=TOKEN_KEY,
+        refusals=Refusals(db),
+        metrics=Metrics(),
+    )
 
 
 @contextlib.asynccontextmanager

@@ -6,17 +6,21 @@ import pytest
 
 from contract.faults import Fault, Reason
 from contract.messages import Actor, NamespaceRef
-from control_plane import admission
+from control_plane import access, admission
 from control_plane.admission import ProfileRequest
+from control_plane.api.auth import READS
+from control_plane.credentials import TokenKind, compose, keyed, plain_hash
 from control_plane.session import SessionState
-from control_plane.store import accounts
+from control_plane.store import accounts, tokens
 from control_plane.store.accounts import Account
 from control_plane.store.notices import DISPATCH
 from tests.integration.planes import (
     ACCOUNT,
     OTHER_ACCOUNT,
+    TOKEN_KEY,
     VERSION,
     WORKER,
+    account_token,
     plane,
     report,
     sighting,
@@ -28,17 +32,23 @@ NAMESPACE = "c" * 32
 
 async def test_a_token_opens_its_own_account_and_no_other(database_url: str) -> None:
     async with plane(database_url) as p:
-        token = await admission.mint(p.db, ACCOUNT)
-        assert token.startswith("isop_")
-        caller = await admission.authenticate(p.db, token, ACCOUNT)
+        token = await account_token(p.db, ACCOUNT)
+        assert token.startswith("iso_acc_")
+        caller = await access.authenticate(p.db, TOKEN_KEY, token, ACCOUNT, READS)
         assert caller.account_id == ACCOUNT
         with pytest.raises(Fault) as other:
-            await admission.authenticate(p.db, token, OTHER_ACCOUNT)
+            await access.authenticate(p.db, TOKEN_KEY, token, OTHER_ACCOUNT, READS)
         assert other.value.reason is Reason.PERMISSION_MISSING
         assert "Workers Scripts Read" in other.value.message
-        for wrong in ("", "isop_", token + "x", token.upper()):
+        for wrong in (
+            "",
+            "isop_",
+            token + "x",
+            token.upper(),
+            compose(TokenKind.ACCOUNT, bytes(32)),
+        ):
             with pytest.raises(Fault) as refused:
-                await admission.authenticate(p.db, wrong, ACCOUNT)
+                await access.authenticate(p.db, TOKEN_KEY, wrong, ACCOUNT, READS)
             assert refused.value.reason is Reason.UNAUTHENTICATED
 
 
@@ -54,20 +64,22 @@ async def test_a_token_that_opens_nothing_any_more(
     database_url: str, change: str, reason: Reason
 ) -> None:
     async with plane(database_url) as p:
-        token = await admission.mint(p.db, ACCOUNT)
+        token = await account_token(p.db, ACCOUNT)
         await p.execute(f"UPDATE tokens SET {change}")
         with pytest.raises(Fault) as refused:
-            await admission.authenticate(p.db, token, ACCOUNT)
+            await access.authenticate(p.db, TOKEN_KEY, token, ACCOUNT, READS)
         assert refused.value.reason is reason
 
 
 async def test_the_token_is_nowhere_in_the_database(database_url: str) -> None:
     async with plane(database_url) as p:
-        token = await admission.mint(p.db, ACCOUNT)
+        token = await account_token(p.db, ACCOUNT)
         async with p.db.read() as conn:
-            stored = await accounts.token_by_hash(conn, admission.token_hash(token))
+            plain = plain_hash(token)
+            stored = await tokens.of_account_by_hash(conn, keyed(TOKEN_KEY, plain), plain)
         assert stored is not None
         assert token.encode() not in stored.hash
+        assert stored.hash == keyed(TOKEN_KEY, plain) != plain
 
 
 async def test_versions_are_found_by_uuid_by_prefix_and_as_latest(database_url: str) -> None:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from aiohttp import web
+from sqlalchemy import text
 
 from control_plane.api import app as api
-from control_plane.api.parts import Parts
+from control_plane.api import auth, edge
 from control_plane.blobs import Blobs
+from control_plane.credentials import TokenKind, compose
 from control_plane.settings import Settings
+from control_plane.store.accounts import Permission
 from control_plane.store.database import Database
 from control_plane.store.notices import Notices
 from tests.integration.edge_scene import Scene, edge_scene
-from tests.integration.planes import ACCOUNT, OTHER_ACCOUNT, VERSION, WORKER, sighting
+from tests.integration.planes import (
+    ACCOUNT,
+    OTHER_ACCOUNT,
+    VERSION,
+    WORKER,
+    account_token,
+    operator_token,
+    parts_of,
+    sighting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,37 +49,68 @@ async def scene(database_url: str) -> AsyncIterator[Scene]:
 
 
 def routes(app: web.Application) -> list[tuple[str, str]]:
-    """Every route of the account API, its places filled with what exists."""
+    """Every route of the account API: method and pattern."""
     found = []
     for route in app.router.routes():
         assert route.resource is not None
         pattern = route.resource.canonical
-        if pattern in OPEN or route.method == "HEAD":
-            continue
-        path = pattern.format(
-            account_id=ACCOUNT,
-            worker=WORKER,
-            version=VERSION,
-            session_id=uuid.uuid4(),
-            capture=1,
-            base_id=uuid.uuid4(),
-        )
-        found.append((route.method, path))
+        if pattern not in OPEN and route.method != "HEAD":
+            found.append((route.method, pattern))
     return found
 
 
+def filled(pattern: str) -> str:
+    """A route's path, its places filled with what exists."""
+    return pattern.format(
+        account_id=ACCOUNT,
+        worker=WORKER,
+        version=VERSION,
+        session_id=uuid.uuid4(),
+        capture=1,
+        base_id=uuid.uuid4(),
+    )
+
+
+async def test_every_route_has_its_rule(scene: Scene) -> None:
+    assert sorted(routes(scene.app)) == sorted(auth.NEEDS)
+
+
 async def test_every_route_refuses_strangers(scene: Scene) -> None:
-    asked = routes(scene.app)
-    assert len(asked) == 14
-    for method, path in asked:
-        for token in ("", "isop_" + "x" * 43, "x" * 600):
+    expired = await account_token(scene.db, ACCOUNT, lifetime=timedelta(microseconds=1))
+    revoked = await account_token(scene.db, ACCOUNT, name="revoked")
+    async with scene.db.begin() as conn:
+        await conn.execute(text("UPDATE tokens SET revoked_at = now() WHERE name = 'revoked'"))
+    operator = await operator_token(scene.db)
+    before = await rows(scene)
+    for method, pattern in routes(scene.app):
+        path = filled(pattern)
+        unknown = compose(TokenKind.ACCOUNT, bytes(32))
+        for token in ("", "isop_" + "x" * 43, "x" * 600, unknown, expired, revoked):
             answer = await scene.call(method, path, token=token)
             assert answer.error == (401, 10000, "Authentication error"), (method, path)
-        answer = await scene.call(method, path, token=scene.other_token)
-        status, code, message = answer.error
-        assert (status, code) == (403, 9109), (method, path)
-        assert "Workers Scripts Read" in message
+        needs = auth.NEEDS[method, pattern]
+        lacking = await account_token(scene.db, ACCOUNT, permissions=frozenset(Permission) - needs)
+        for token in (scene.other_token, operator, lacking):
+            status, code, message = (await scene.call(method, path, token=token)).error
+            assert (status, code) == (403, 9109), (method, path)
+            assert any(permission.value in message for permission in needs)
     assert scene.metal.orders.empty()
+    assert await rows(scene) == before
+
+
+async def rows(scene: Scene) -> list[int]:
+    """How many there are of what a request could make."""
+    tables = ("sessions", "captures", "workers", "versions", "accounts")
+    async with scene.db.read() as conn:
+        return [await conn.scalar(text(f"SELECT count(*) FROM {name}")) or 0 for name in tables]
+
+
+async def test_one_of_the_permissions_is_enough(scene: Scene) -> None:
+    for permission in Permission:
+        token = await account_token(scene.db, ACCOUNT, permissions=frozenset({permission}))
+        listed = await scene.call("GET", "workers/workers", token=token)
+        assert listed.status == (403 if permission is Permission.PROFILING else 200)
+        assert (await scene.call("GET", "profile-sessions", token=token)).status == 200
 
 
 async def test_no_account_is_told_from_another_one(scene: Scene) -> None:
@@ -141,15 +185,15 @@ async def test_prefix_of_two_versions_lists_them(scene: Scene) -> None:
 async def test_store_away_is_503_with_retry_after(tmp_path: Path) -> None:
     nowhere = "postgresql://u@127.0.0.1:1/none"
     async with Database.open(nowhere) as db:
-        parts = Parts(
-            db=db, notices=Notices(db), blobs=Blobs.in_directory(tmp_path), settings=Settings()
-        )
-        runner = api.make_runner(api.make_app(parts, drain_s=0), drain_s=0)
+        parts = parts_of(db, Notices(db), Blobs.in_directory(tmp_path), Settings())
+        runner = edge.make_runner(api.make_app(parts, drain_s=0), drain_s=0)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()
             base = f"http://127.0.0.1:{runner.addresses[0][1]}"
-            async with aiohttp.ClientSession(headers={"Authorization": "Bearer x"}) as http:
+            # One that could be a token: what can't be one is refused without asking.
+            sent = {"Authorization": f"Bearer {compose(TokenKind.ACCOUNT, bytes(32))}"}
+            async with aiohttp.ClientSession(headers=sent) as http:
                 for path in (f"/client/v4/accounts/{ACCOUNT}/workers/workers", "/readyz"):
                     async with http.get(base + path) as answer:
                         body = await answer.json()

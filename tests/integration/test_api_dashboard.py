@@ -11,7 +11,7 @@ from aiohttp import web
 from yarl import URL
 
 from control_plane.api import dashboard
-from control_plane.api.app import edge
+from control_plane.api.edge import edge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-LISTEN = {"ISOPROF_HTTP_LISTEN": "127.0.0.1:0", "ISOPROF_GRPC_LISTEN": "127.0.0.1:0"}
+LISTEN = {f"ISOPROF_{which}_LISTEN": "127.0.0.1:0" for which in ("HTTP", "GRPC", "ADMIN")}
 
 
 @contextlib.asynccontextmanager
@@ -103,7 +103,7 @@ async def test_port_that_is_taken(tmp_path: Path, database_url: str) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        for name in ("ISOPROF_HTTP_LISTEN", "ISOPROF_GRPC_LISTEN"):
+        for name in LISTEN:
             async with process(tmp_path, DATABASE_URL=database_url, **{name: address}) as child:
                 status, lines = await ended(child)
             assert status == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from control_plane.store.tables import metadata
+from control_plane.store.operator_tables import audit
 from services import migrate
 from tests import postgres
 
@@ -42,7 +42,7 @@ async def test_migrations_make_the_tables(postgres_url: str, database_url: str) 
     async with postgres.empty_database(postgres_url) as url:
         engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))
         async with engine.begin() as conn:
-            await conn.run_sync(metadata.create_all)
+            await conn.run_sync(audit.metadata.create_all)
         await engine.dispose()
         declared = await shape(url)
     assert await shape(database_url) == declared

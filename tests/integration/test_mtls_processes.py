@@ -176,7 +176,7 @@ async def test_an_agent_logs_who_was_turned_away_and_takes_new_files_in(tmp_path
 async def test_a_control_plane_makes_its_own_and_logs_who_was_turned_away(
     tmp_path: Path, database_url: str
 ) -> None:
-    listen = {"ISOPROF_HTTP_LISTEN": "127.0.0.1:0", "ISOPROF_GRPC_LISTEN": "127.0.0.1:0"}
+    listen = {f"ISOPROF_{which}_LISTEN": "127.0.0.1:0" for which in ("HTTP", "GRPC", "ADMIN")}
     async with running(
         "services.control_plane",
         DATABASE_URL=database_url,

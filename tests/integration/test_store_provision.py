@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from control_plane import admission
+from control_plane import access
+from control_plane.api.auth import READS
 from control_plane.store import accounts
 from control_plane.store.database import Database
 from services import provision
@@ -20,11 +21,11 @@ from tests.integration.planes import ACCOUNT
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(module: str, *arguments: str, url: str) -> subprocess.CompletedProcess[str]:
+def run(module: str, *arguments: str, url: str, data_dir: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": url},
+        env={**os.environ, "DATABASE_URL": url, "ISOPROF_DATA_DIR": str(data_dir)},
         capture_output=True,
         text=True,
         timeout=120,
@@ -38,15 +39,18 @@ async def test_an_empty_database_becomes_one_with_accounts(
     asked = {"accounts": [{"id": ACCOUNT, "name": "a", "token": True}]}
     (tmp_path / "accounts.json").write_text(json.dumps(asked))
     async with postgres.empty_database(postgres_url) as url:
-        migrated = run("services.migrate", url=url)
+        migrated = run("services.migrate", url=url, data_dir=tmp_path)
         assert (migrated.returncode, json.loads(migrated.stdout)) == (0, {"migrated": "head"})
-        made = run("services.provision", str(tmp_path / "accounts.json"), url=url)
+        made = run(
+            "services.provision", str(tmp_path / "accounts.json"), url=url, data_dir=tmp_path
+        )
         assert made.returncode == 0, made.stderr
         token = json.loads(made.stdout)["tokens"][ACCOUNT]
+        key = (tmp_path / "token.key").read_bytes()
         async with Database.open(url) as db:
-            caller = await admission.authenticate(db, token, ACCOUNT)
+            caller = await access.authenticate(db, key, token, ACCOUNT, READS)
             asked["accounts"][0] |= {"name": "b", "profiling_enabled": False, "token": False}
-            assert await provision.provision(db, provision.parse(json.dumps(asked))) == {}
+            assert await provision.provision(db, key, provision.parse(json.dumps(asked))) == {}
             async with db.read() as conn:
                 kept = await accounts.read(conn, ACCOUNT)
         assert caller.account_id == ACCOUNT
