@@ -81,12 +81,14 @@ class Profile:
 
 
 class Api:
-    """One account's API. Made by :func:`connect`; nothing is ever sent twice."""
+    """One account's API, or the operators'. Made by :func:`connect`; nothing is ever sent twice."""
 
     def __init__(self, session: aiohttp.ClientSession, settings: Settings) -> None:
         self._session = session
         self._base_url = settings.base_url
-        self._account = f"{settings.base_url}/accounts/{quote(settings.account_id, safe='')}"
+        self._root = settings.base_url
+        if settings.account_id:
+            self._root += f"/accounts/{quote(settings.account_id, safe='')}"
 
     async def call(
         self,
@@ -144,7 +146,7 @@ class Api:
                     yield line.decode(errors="replace").rstrip("\r\n")
 
     def _url(self, path: tuple[str, ...]) -> str:
-        return "/".join([self._account, *(quote(segment, safe="") for segment in path)])
+        return "/".join([self._root, *(quote(segment, safe="") for segment in path)])
 
     @contextmanager
     def _unreached(self, timeout_s: float) -> Iterator[None]:

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from cli import files, look, sessions, top, workers
+from cli import admin, files, look, sessions, top, workers
 from cli.outcome import Exit
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.add_typer(workers.app, name="workers")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(admin.app, name="admin")
 app.command("top")(top.top)
 app.command("peek")(look.peek)
 app.command("list")(look.list_)

@@ -27,7 +27,11 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-def run(work: Callable[[api.Api], Awaitable[Result]]) -> Result:
+def run(
+    work: Callable[[api.Api], Awaitable[Result]],
+    *,
+    load: Callable[[], settings.Settings] = lambda: settings.load(),
+) -> Result:
     """Run one command's requests; a failure is told and ends the command.
 
     Ctrl-C cancels the request and so closes its connection: that is how the server learns to stop
@@ -38,7 +42,7 @@ def run(work: Callable[[api.Api], Awaitable[Result]]) -> Result:
     """
 
     async def connected() -> Result:
-        async with api.connect(settings.load()) as client:
+        async with api.connect(load()) as client:
             return await work(client)
 
     try:

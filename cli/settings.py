@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 # Ours first; the second name of each is what tools for Workers read already.
 BASE_URL = ("ISOPROF_API_BASE_URL", "CLOUDFLARE_API_BASE_URL")
 TOKEN = ("ISOPROF_API_TOKEN", "CLOUDFLARE_API_TOKEN")
+# Of the operators' listener, which is another with other tokens.
+ADMIN_URL = ("ISOPROF_ADMIN_URL",)
+OPERATOR_TOKEN = ("ISOPROF_OPERATOR_TOKEN",)
 ACCOUNT_ID = ("ISOPROF_ACCOUNT_ID", "CLOUDFLARE_ACCOUNT_ID")
 
 _MEANING = {
@@ -32,7 +35,7 @@ class Settings:
     Args:
         base_url: without a slash at the end; ends in ``/client/v4`` on every known server.
         token: sent as a bearer token; never printed.
-        account_id: whose Workers are meant.
+        account_id: whose Workers are meant; empty for an operator, who means everybody's.
     """
 
     base_url: str
@@ -61,5 +64,25 @@ def load(environment: Mapping[str, str] | None = None) -> Settings:
     )
 
 
-def _first(values: Mapping[str, str], names: tuple[str, str]) -> str:
+def load_operator(environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the environment of a command for operators.
+
+    Raises:
+        MissingSettings: names everything that is missing at once.
+    """
+    values = os.environ if environment is None else environment
+    meaning = {
+        ADMIN_URL: "where the operators' API is, for example http://127.0.0.1:8789/admin/v1",
+        OPERATOR_TOKEN: "an operator's token; python -m services.operators mint makes the first",
+    }
+    found = {names: _first(values, names) for names in meaning}
+    missing = [f"{names[0]} is not set: {meaning[names]}" for names in meaning if not found[names]]
+    if missing:
+        raise MissingSettings("\n".join(missing))
+    return Settings(
+        base_url=found[ADMIN_URL].rstrip("/"), token=found[OPERATOR_TOKEN], account_id=""
+    )
+
+
+def _first(values: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((text for name in names if (text := values.get(name, "").strip())), "")

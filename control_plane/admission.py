@@ -9,9 +9,21 @@ from contract.faults import Fault, FieldError, Reason
 from contract.ids import LATEST, VERSION_PREFIX, actor_id_of
 from contract.messages import Actor, ProfileType
 from control_plane import isolates
+from control_plane import quota as quotas_rule
+from control_plane.quota import Allowed, Quota
 from control_plane.session import SessionEvent, lifetime_ms
-from control_plane.store import accounts, captures, idempotency, metals, sessions, workers
+from control_plane.store import (
+    accounts,
+    captures,
+    idempotency,
+    metals,
+    quotas,
+    sessions,
+    switches,
+    workers,
+)
 from control_plane.store.captures import Stop
+from control_plane.store.switches import Switch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +133,7 @@ async def admit(
         Fault: profiling_disabled, worker_unknown, version_unknown, version_ambiguous,
             actor_inactive for a namespace of another Worker, request_invalid for a name no id can
             be derived from and for an unknown datacenter, idempotency_key_reused,
-            store_unavailable.
+            account_quota, dispatch_off, store_unavailable.
     """
     try:
         return await _admit(db, account_id, request, session_id, settings, key)
@@ -139,7 +151,8 @@ async def _admit(
     settings: Settings,
     key: Key | None,
 ) -> Session:
-    async with db.begin() as conn:
+    # In turn: an account that sends much at once takes one connection of the pool, not all.
+    async with db.begin(in_turn=f"admission {account_id}") as conn:
         if key is not None:
             # First of all: a repeated request is answered as it was, whatever has changed since.
             made = await _made_before(conn, account_id, key, session_id, settings)
@@ -148,10 +161,20 @@ async def _admit(
         account = await accounts.read(conn, account_id)
         if account is None or not account.profiling_enabled:
             raise Fault(Reason.PROFILING_DISABLED, "Profiling is not enabled for this account.")
+        if not (await switches.read(conn, Switch.DISPATCH)).turned_on:
+            raise Fault(Reason.DISPATCH_OFF, "Profiling is switched off.")
         worker = await resolve_worker(conn, account_id, request.worker)
         version = await resolve_version(conn, worker, request.version)
         actor, actor_name = await _actor(conn, worker, request.actor)
         await _there(conn, request.datacenters)
+        try:
+            weight = await _within_quota(conn, account_id, request, settings)
+        except Fault:
+            # What its own first try made, its answer lost, may be what used the quota up.
+            before = await sessions.read(conn, account_id, session_id)
+            if before is None:
+                raise
+            return before
         return await sessions.add(
             conn,
             sessions.Wanted(
@@ -169,9 +192,47 @@ async def _admit(
                 labels=request.labels,
                 isolates=request.isolates,
                 datacenters=request.datacenters,
+                weight=weight,
                 lifetime_ms=lifetime_ms(request.duration_ms, settings.session_slack_ms),
             ),
         )
+
+
+async def _within_quota(
+    conn: Connection, account_id: str, request: ProfileRequest, settings: Settings
+) -> int:
+    """Return the account's weight, once it is sure that it may begin one more session.
+
+    The account's row is locked until the commit, so that replicas count one after the other.
+
+    Raises:
+        Fault: account_quota; request_invalid for more sampling than any hour allows.
+    """
+    owned = await accounts.show(conn, account_id, lock=True)
+    limits = owned.limits if owned is not None else accounts.Limits()
+    of = {one.value: getattr(limits, one.value) for one in Quota}
+    defaults = {one.value: getattr(settings, one.value) for one in Quota}
+    allowed = Allowed(**{name: defaults[name] if own is None else own for name, own in of.items()})
+    wanted_ms = request.duration_ms * request.isolates
+    if allowed.max_capture_seconds_per_hour and quotas_rule.fits_never(allowed, wanted_ms):
+        message = (
+            f"Asks for {wanted_ms // 1000} s of sampling; the account may take "
+            f"{allowed.max_capture_seconds_per_hour} s in an hour."
+        )
+        raise Fault(
+            Reason.REQUEST_INVALID,
+            message,
+            fields=(FieldError(pointer="/duration_ms", message=message),),
+        )
+    now, spent = await quotas.spent(conn, account_id)
+    exceeded = quotas_rule.judge(allowed, spent, wanted_ms=wanted_ms, now=now)
+    if exceeded is not None:
+        raise Fault(
+            Reason.ACCOUNT_QUOTA,
+            f"The account has used up its quota {exceeded.quota.value} of {exceeded.limit}.",
+            retry_after_s=exceeded.retry_after_s,
+        )
+    return limits.weight
 
 
 async def _made_before(

@@ -11,7 +11,8 @@ from contract.faults import Fault, Reason
 from contract.messages import CaptureState
 from control_plane import destination, isolates
 from control_plane.session import SessionEvent
-from control_plane.store import captures, sessions
+from control_plane.store import captures, drains, sessions, switches
+from control_plane.store.switches import Switch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +70,11 @@ async def next_step(conn: Connection, session: Session, settings: Settings, rng:
     parts = isolates.wanted(session, tried, settings)
     if not parts:
         return await _without_another(conn, session, tried)
+    if not (await switches.read(conn, Switch.DISPATCH)).turned_on:
+        if isolates.goes_on(tried):
+            return await _without_another(conn, session, tried)
+        await _end(conn, session, Fault(Reason.DISPATCH_OFF, "Profiling was switched off."))
+        return NOTHING
     try:
         found = await destination.find(conn, session, tried, len(parts), settings, rng)
     except Fault as fault:
@@ -85,6 +91,11 @@ async def next_step(conn: Connection, session: Session, settings: Settings, rng:
         session = await sessions.fewer(conn, session, fewer.reason, fewer.message)
     if not found.chosen:
         return await _without_another(conn, session, tried)
+    places = {one.metal_id for one in found.chosen}
+    if await drains.taking(conn, sorted(places)) != places:
+        # Drained since the candidates were read.
+        await sessions.look_again(conn, session, in_ms=0)
+        return NOTHING
     added = await captures.add(conn, session, dict(zip(parts, found.chosen, strict=False)))
     session = await sessions.counted(conn, session, len(added))
     return Step(

@@ -10,7 +10,8 @@ import structlog
 from contract.faults import Fault, Reason
 from contract.messages import CaptureState
 from control_plane.session import CaptureEvent, SessionEvent
-from control_plane.store import audit, captures, idempotency, reports, sessions, sightings
+from control_plane.store import audit, captures, drains, idempotency, reports, sessions, sightings
+from control_plane.store.audit import Deed
 from control_plane.store.captures import Stop
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ class Sweep:
             unheard = await captures.unheard(conn, lease_ms=lease_ms, limit=_AT_ONCE)
         for key in unheard:
             await self._lose(key)
+        async with self._db.read() as conn:
+            drained = await drains.overdue(conn, limit=_AT_ONCE)
+        for key in drained:
+            await self._stop_drained(key)
         if self._turns % _FORGET_EVERY == 0:
             async with self._db.begin() as conn:
                 await sightings.forget(conn, kept_ms=self._settings.sightings_kept_ms)
@@ -88,6 +93,30 @@ class Sweep:
                 )
                 log.info("session_expired", session_id=session.session_id, state=session.state)
         return bool(overdue)
+
+    async def _stop_drained(self, key: CaptureKey) -> None:
+        """End a capture where a drain's time is up; what it sampled is kept."""
+        async with self._db.begin() as conn:
+            session = await sessions.lock(conn, key.session_id)
+            capture = await captures.read(conn, session, key.capture) if session else None
+            if capture is None or not capture.live or capture.stop is not None:
+                return
+            await captures.order_stop(conn, capture, Stop.KEEP)
+            deed = Deed(
+                actor="system:sweep",
+                address="",
+                request_id="",
+                action="captures.stop-drained",
+                target=f"{key.session_id}/{key.capture}",
+                details={"metal": capture.metal_id},
+            )
+            await audit.record(conn, deed)
+        log.info(
+            "capture_drained",
+            session_id=key.session_id,
+            capture=key.capture,
+            metal=capture.metal_id,
+        )
 
     async def _lose(self, key: CaptureKey) -> None:
         async with self._db.begin() as conn:

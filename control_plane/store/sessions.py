@@ -98,6 +98,7 @@ class Wanted:
     isolates: int = 1
     datacenters: tuple[str, ...] = ()
     lifetime_ms: int
+    weight: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +186,7 @@ async def add(conn: AsyncConnection, wanted: Wanted) -> Session:
             datacenters=list(wanted.datacenters),
             deadline_at=func.now() + timedelta(milliseconds=wanted.lifetime_ms),
             order_due_at=func.now(),
+            turn=_turn(wanted),
         )
         .on_conflict_do_nothing(index_elements=["account_id", "session_id"])
         .returning(*_COLUMNS)
@@ -202,6 +204,30 @@ async def add(conn: AsyncConnection, wanted: Wanted) -> Session:
         due=True,
     )
     return _session(row)
+
+
+def _turn(wanted: Wanted) -> ColumnElement[float]:
+    """Place a session among all that are due, so that accounts take turns by their weights.
+
+    Start-time fair queueing: an account that has nothing due joins where dispatch is now; one that
+    has goes behind its own last, by what this session costs over its weight.
+    """
+    mine, all_due = sessions.alias("mine"), sessions.alias("all_due")
+    now_at = (
+        select(all_due.c.turn)
+        .where(all_due.c.order_due_at.is_not(None), all_due.c.order_due_at <= func.now())
+        .order_by(all_due.c.turn)
+        .limit(1)
+        .scalar_subquery()
+    )
+    own_last = (
+        select(func.max(mine.c.turn))
+        .where(mine.c.account_id == wanted.account_id, mine.c.order_due_at.is_not(None))
+        .scalar_subquery()
+    )
+    # NULLs do not count: of what is not there, the other decides.
+    step = wanted.isolates / wanted.weight
+    return func.coalesce(func.greatest(now_at, own_last + step), 0.0)
 
 
 async def _there(conn: AsyncConnection, wanted: Wanted) -> Session:
@@ -374,14 +400,14 @@ def _is(session: Session) -> tuple[ColumnElement[bool], ...]:
 
 
 async def claim(conn: AsyncConnection, owner: str, *, lease_ms: int) -> Session | None:
-    """Take the lease of the session that has been due longest and that nobody else holds."""
+    """Take the lease of the session whose turn it is and that nobody else holds."""
     due = (
         select(sessions.c.account_id, sessions.c.session_id)
         .where(
             sessions.c.order_due_at <= func.now(),
             or_(sessions.c.lease_until.is_(None), sessions.c.lease_until < func.now()),
         )
-        .order_by(sessions.c.order_due_at)
+        .order_by(sessions.c.turn, sessions.c.order_due_at)
         .limit(1)
         .with_for_update(skip_locked=True)
         .cte("due")
