@@ -52,6 +52,7 @@ from services.certificates import make, of_control_plane, of_metal
 from tests.integration.planes import (
     ACCOUNT,
     OTHER_ACCOUNT,
+    UNLIMITED,
     VERSION,
     WORKER,
     account_token,
@@ -335,7 +336,7 @@ async def edge_scene(
     database_url: str, *, metals: int = 1, **settings: Any
 ) -> AsyncIterator[Scene]:
     """Run everything; metals report the replacer Worker as active unless ``metals`` is 0."""
-    configured = Settings(**settings)
+    configured = Settings(**(UNLIMITED | settings))
     async with contextlib.AsyncExitStack() as stack:
         db = await stack.enter_async_context(Database.open(database_url))
         notices = await stack.enter_async_context(Notices.open(db))

@@ -50,6 +50,12 @@ OTHER_ACCOUNT = "b" * 32
 WORKER = "1" * 32
 VERSION = "11111111-1111-4111-8111-111111111111"
 TOKEN_KEY = bytes(range(32))
+# Most tests are not about quotas.
+UNLIMITED: dict[str, Any] = {
+    "max_concurrent_sessions": 1_000_000,
+    "max_sessions_per_hour": 1_000_000,
+    "max_capture_seconds_per_hour": 1_000_000_000,
+}
 
 
 class ScriptedAgents:
@@ -186,7 +192,7 @@ def parts_of(db: Database, notices: Notices, blobs: Blobs, settings: Settings) -
 @contextlib.asynccontextmanager
 async def plane(database_url: str, *, metals: int = 1, **settings: Any) -> AsyncIterator[Plane]:
     """Build a plane whose account runs VERSION on ``metals`` metals."""
-    configured = Settings(**settings)
+    configured = Settings(**(UNLIMITED | settings))
     async with (
         Database.open(database_url, pool_size=configured.pool_size) as db,
         Notices.open(db) as notices,
