@@ -12,6 +12,7 @@ from contract.faults import Fault, Reason
 from contract.messages import Accepted, Order
 from control_plane import ordering
 from control_plane.merging import Merging
+from control_plane.metrics import Metrics
 from control_plane.session import CaptureEvent
 from control_plane.store import captures, reports, sessions
 from control_plane.store.captures import Stop
@@ -85,8 +86,10 @@ class Dispatch:
         *,
         replica: str,
         rng: Random,
+        metrics: Metrics | None = None,
     ) -> None:
         self._db = db
+        self._metrics = metrics or Metrics()
         self._notices = notices
         self._agents = agents
         self._settings = settings
@@ -208,7 +211,11 @@ class Dispatch:
             actor=session.actor,
         )
         async with self._calls:
+            began_s = asyncio.get_running_loop().time()
             answer = await self._ask(ordered, order)
+            taken_s = asyncio.get_running_loop().time() - began_s
+        outcome = answer.reason.value if isinstance(answer, Fault) else "accepted"
+        self._metrics.orders.labels(outcome).observe(taken_s)
         if isinstance(answer, Fault):
             await self._refused(ordered, answer)
         elif isinstance(answer, Accepted):

@@ -14,6 +14,7 @@ import structlog
 
 from contract.faults import Fault, Reason
 from contract.messages import CaptureState, Receipt, ReportReply
+from control_plane.metrics import Metrics
 from control_plane.session import CaptureEvent, SessionEvent, SessionState
 from control_plane.store import (
     accounts,
@@ -73,8 +74,11 @@ class _Kept:
 class Intake:
     """One replica's intake. Unfinished uploads are its only state; losing them costs a resend."""
 
-    def __init__(self, db: Database, blobs: Blobs, settings: Settings) -> None:
+    def __init__(
+        self, db: Database, blobs: Blobs, settings: Settings, metrics: Metrics | None = None
+    ) -> None:
         self._db = db
+        self._metrics = metrics or Metrics()
         self._blobs = blobs
         self._settings = settings
         self._kept: OrderedDict[UploadName, _Kept] = OrderedDict()
@@ -284,6 +288,7 @@ class Intake:
         """
         fault = await asyncio.to_thread(_refusal, data)
         if fault is not None:
+            self._metrics.uploads.labels("refused").inc()
             async with self._db.begin() as conn:
                 session, capture = await _locked(conn, manifest.key, manifest.metal_id)
                 await reports.end(
@@ -310,8 +315,10 @@ class Intake:
                 await _store(conn, session, capture, manifest, blob)
         if discarded:
             # Discarded while it came: nothing of it is kept.
+            self._metrics.uploads.labels("discarded").inc()
             await self._blobs.delete(blob)
             raise _discarded()
+        self._metrics.stored(manifest.slices, size_bytes=len(data))
         log.info("profile_stored", session_id=session.session_id, size_bytes=len(data))
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from contract.messages import SliceHolds
 
 _REQUEST_S = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60)
 _ORDER_S = (0.005, 0.02, 0.05, 0.1, 0.5, 1, 2, 5)
@@ -69,3 +76,11 @@ class Metrics:
         self.database_up = Gauge(
             "isoprof_database_up", "Whether the database answered.", registry=told
         )
+
+    def stored(self, slices: Iterable[SliceHolds], *, size_bytes: int) -> None:
+        """Count a profile that was stored, and the holds it cost its isolate."""
+        self.uploads.labels("stored").inc()
+        self.uploaded_bytes.inc(size_bytes)
+        for one in slices:
+            self.holds.observe(one.start_hold_us / 1e6)
+            self.holds.observe(one.stop_hold_us / 1e6)

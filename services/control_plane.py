@@ -76,6 +76,7 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         db = await stack.enter_async_context(
             Database.open(url, pool_size=configured.pool_size, pool_wait_ms=configured.pool_wait_ms)
         )
+        metrics = Metrics()
         key = token_key.read(configured)
         await access.settle_key(db, key)
         notices = await stack.enter_async_context(Notices.open(db))
@@ -85,7 +86,7 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         if shown is not None:
             steps.append(await stack.enter_async_context(step("certificates", shown.watch())))
         if "gateway" in configured.roles:
-            intake = Intake(db, blobs, configured)
+            intake = Intake(db, blobs, configured, metrics)
             listener = await gateway.listen(intake, configured.grpc_listen, shown)
             stack.push_async_callback(listener.stop, configured.drain_ms / 1000)
             ready["grpc"] = _bound(configured.grpc_listen, listener.port)
@@ -93,7 +94,9 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
             agents = GrpcAgents(shown, deadline_s=configured.order_timeout_ms / 1000)
             stack.push_async_callback(agents.close)
             rng = random.SystemRandom()
-            dispatch = Dispatch(db, notices, agents, blobs, configured, replica=_replica(), rng=rng)
+            dispatch = Dispatch(
+                db, notices, agents, blobs, configured, replica=_replica(), rng=rng, metrics=metrics
+            )
             steps.append(await stack.enter_async_context(step("dispatch", dispatch.run())))
         if "sweep" in configured.roles:
             sweep = Sweep(db, configured)
@@ -107,7 +110,7 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
             settings=configured,
             token_key=key,
             refusals=refusals,
-            metrics=Metrics(),
+            metrics=metrics,
         )
         drain_s = configured.drain_ms / 1000
         if "api" in configured.roles:

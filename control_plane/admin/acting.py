@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from control_plane import access
-from control_plane.api import auth, strict_json
+from control_plane.api import auth, edge, strict_json
 from control_plane.api.edge import REQUEST_ID
 from control_plane.api.parts import PARTS
 from control_plane.store import audit
@@ -73,5 +73,5 @@ async def document(request: web.Request) -> Any:
     Raises:
         Fault: request_invalid, body_too_large.
     """
-    data = await request.read()
+    data = await edge.body(request)
     return strict_json.parse(data) if data else {}

@@ -22,6 +22,7 @@ MAX_LINE_BYTES = 8 * 1024
 MAX_HEADER_BYTES = 8 * 1024
 KEEPALIVE_S = 75.0
 LINGERING_S = 5.0
+BODY_S = 10.0
 
 
 class Refusing(Protocol):
@@ -54,6 +55,22 @@ def make_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
         keepalive_timeout=KEEPALIVE_S,
         lingering_time=LINGERING_S,
     )
+
+
+async def body(request: web.Request) -> bytes:
+    """Read the whole body of a request.
+
+    Raises:
+        Fault: request_invalid, for one that takes longer than ``BODY_S`` to come.
+        HTTPRequestEntityTooLarge: above ``MAX_BODY_BYTES``.
+    """
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await request.read()
+    except TimeoutError:
+        raise Fault(
+            Reason.REQUEST_INVALID, f"The request body did not come within {BODY_S:g} s."
+        ) from None
 
 
 @web.middleware

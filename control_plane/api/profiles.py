@@ -9,7 +9,7 @@ from aiohttp import web
 from contract.faults import Fault, FieldError, Reason
 from control_plane import admission
 from control_plane.admission import ProfileRequest
-from control_plane.api import auth, encoding, renderings, schema, strict_json, waiting
+from control_plane.api import auth, edge, encoding, renderings, schema, strict_json, waiting
 from control_plane.api.parts import PARTS
 from control_plane.session import SessionState
 from control_plane.store import captures, profiles
@@ -31,7 +31,7 @@ PPROF_TYPE = "application/vnd.google.protobuf"
 async def take(request: web.Request) -> web.Response:
     """Take a profile while the caller waits, and answer its bytes."""
     account_id = await auth.account(request)
-    asked = _asked(request, await request.read())
+    asked = _asked(request, await edge.body(request))
     session = await waiting.ended(request, account_id, asked)
     if session.state is not SessionState.READY:
         raise ending(session)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from control_plane import admission
 from control_plane.admission import NamedActor, ProfileRequest
-from control_plane.api import auth, envelope, idempotency, schema, strict_json
+from control_plane.api import auth, edge, envelope, idempotency, schema, strict_json
 from control_plane.api.parts import PARTS
 from control_plane.api.session_view import session_view
 from control_plane.store import captures, profiles
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def create(request: web.Request) -> web.Response:
     """Admit a session and answer at once; again under the same key, answer how it stands."""
     account_id = await auth.account(request)
-    document = strict_json.parse(await request.read())
+    document = strict_json.parse(await edge.body(request))
     key = idempotency.key(request, document)
     asked = _asked(document)
     parts = request.app[PARTS]

@@ -111,6 +111,7 @@ class Plane:
     intake: Intake
     sweep: Sweep
     agents: ScriptedAgents = field(default_factory=ScriptedAgents)
+    metrics: Metrics = field(default_factory=Metrics)
 
     def dispatch(self, replica: str = "r1", **changes: Any) -> Dispatch:
         parts: dict[str, Any] = {"db": self.db, "agents": self.agents, "settings": self.settings}
@@ -123,6 +124,7 @@ class Plane:
             parts["settings"],
             replica=replica,
             rng=random.Random(7),
+            metrics=self.metrics,
         )
 
     async def turn(self, dispatch: Dispatch | None = None) -> None:
@@ -199,13 +201,15 @@ async def plane(database_url: str, *, metals: int = 1, **settings: Any) -> Async
     ):
         store = obstore.store.MemoryStore()
         blobs = Blobs(store)
+        metrics = Metrics()
         made = Plane(
             db=db,
             notices=notices,
             blobs=blobs,
             store=store,
             settings=configured,
-            intake=Intake(db, blobs, configured),
+            intake=Intake(db, blobs, configured, metrics),
+            metrics=metrics,
             sweep=Sweep(db, configured),
         )
         for account_id in (ACCOUNT, OTHER_ACCOUNT):
