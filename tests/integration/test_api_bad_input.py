@@ -153,7 +153,7 @@ async def test_body_that_is_not_the_encoding_it_claims(scene: Scene) -> None:
 
 
 async def test_unknown_routes_and_methods(scene: Scene) -> None:
-    for path in ("/", "/client/v4", "/client/v4/accounts", "workers", "profile-sessions/a/b/c"):
+    for path in ("/no", "/client/v4", "/client/v4/accounts", "workers", "profile-sessions/a/b/c"):
         assert (await scene.call("GET", path, token="")).error[:2] == (404, 7003), path
     answer = await scene.call("PUT", SESSIONS)
     assert answer.error[:2] == (405, 10405)
