@@ -226,7 +226,11 @@ async def test_caller_that_is_gone_before_the_row_leaves_nothing(scene: Scene) -
             async with asyncio.timeout(0.01):
                 await scene.profile()
     scene.metal.go.set()
-    assert (await scene.profile()).status == 200
+    # The isolate is held until the last of them has ended, and some find it held.
+    while (answer := await scene.profile()).status == 429:
+        assert answer.error[1] == 10398
+    assert answer.status == 200
     listed = await scene.call("GET", "profile-sessions")
     for session in listed.body["result"]:
-        await scene.session_until(session["id"], "cancelled", "ready")
+        ended = await scene.session_until(session["id"], "cancelled", "ready", "failed")
+        assert ended["state"] != "failed" or ended["reason"] == "isolates_busy"
