@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from bench import bare_inspector, lock_measure, one_workerd
+from bench import lock_measure, one_workerd
 from bench.lock_workers import MODULES
 from edge_agent.runtime import IsolateConfig
 from edge_agent.runtimes.clock import SystemClock
 from edge_agent.runtimes.workerd.runtime import WorkerdRuntime
 
 if TYPE_CHECKING:
-    from bench.lock_measure import Latency, Measured
+    from bench.lock_measure import Latency, Load, Measured
 
 WARM_S = 3.0
 SETTLE_S = 0.2
@@ -100,51 +100,51 @@ async def case(
     duration_s: float,
     pairs: int,
     max_hold_ms: int,
-    *,
-    collected: bool,
 ) -> Case:
-    """Measure one Worker at one duration in a process of its own."""
+    """Measure one Worker at one duration: each capture in a process of its own.
+
+    A start walks the heap with the garbage in it, and captures leave garbage: in a process that
+    both sides share, its cost rises from capture to capture until V8 collects.
+    """
     taken: list[tuple[Measured, Measured]] = []
-    async with one_workerd.running(folder, {worker: MODULES[worker]}) as process:
-        isolate = IsolateConfig(
-            service=worker,
-            account_id="a" * 32,
-            worker_id="b" * 32,
-            worker_name=worker,
-            version_id="bench",
-        )
-        runtime = WorkerdRuntime("bench", process.inspector, [isolate], "heap", None, SystemClock())
-        try:
-            load = lock_measure.Load(http, process.workers[worker])
-            async with load.running():
-                # The first profile of an isolate differs from all others: code loses its optimised
-                # form.
-                await lock_measure.bare(http, process.inspector, worker, load, WARM_S)
-                for number in range(pairs):
-                    found: dict[str, Measured] = {}
-                    for which in ("bare", "ours") if number % 2 == 0 else ("ours", "bare"):
-                        # A start walks the whole heap: without this its cost rises from capture to
-                        # capture, until V8 collects.
-                        if collected:
-                            await bare_inspector.collect(http, process.inspector, worker)
-                            await asyncio.sleep(SETTLE_S)
-                        load.requests.clear()
-                        if which == "bare":
-                            found[which] = await lock_measure.bare(
-                                http, process.inspector, worker, load, duration_s
-                            )
-                        else:
-                            found[which] = await lock_measure.ours(
-                                runtime, load, duration_s, max_hold_ms
-                            )
-                        await asyncio.sleep(SETTLE_S)
-                    taken.append((found["bare"], found["ours"]))
-                    print(
-                        _line(worker, duration_s, number, *taken[-1]), file=sys.stderr, flush=True
-                    )
-        finally:
-            await runtime.close()
+    for number in range(pairs):
+        found: dict[str, Measured] = {}
+        for which in ("bare", "ours") if number % 2 == 0 else ("ours", "bare"):
+            place = folder / f"{number}-{which}"
+            async with one_workerd.running(place, {worker: MODULES[worker]}) as process:
+                load = lock_measure.Load(http, process.workers[worker])
+                async with load.running():
+                    # The first profile of an isolate differs from all others: code loses its
+                    # optimised form.
+                    await lock_measure.bare(http, process.inspector, worker, load, WARM_S)
+                    await asyncio.sleep(SETTLE_S)
+                    load.requests.clear()
+                    if which == "bare":
+                        found[which] = await lock_measure.bare(
+                            http, process.inspector, worker, load, duration_s
+                        )
+                    else:
+                        found[which] = await _ours(process, worker, load, duration_s, max_hold_ms)
+        taken.append((found["bare"], found["ours"]))
+        print(_line(worker, duration_s, number, *taken[-1]), file=sys.stderr, flush=True)
     return Case(worker=worker, duration_s=duration_s, max_hold_ms=max_hold_ms, pairs=tuple(taken))
+
+
+async def _ours(
+    process: one_workerd.OneWorkerd, worker: str, load: Load, duration_s: float, max_hold_ms: int
+) -> Measured:
+    isolate = IsolateConfig(
+        service=worker,
+        account_id="a" * 32,
+        worker_id="b" * 32,
+        worker_name=worker,
+        version_id="bench",
+    )
+    runtime = WorkerdRuntime("bench", process.inspector, [isolate], "heap", None, SystemClock())
+    try:
+        return await lock_measure.ours(runtime, load, duration_s, max_hold_ms)
+    finally:
+        await runtime.close()
 
 
 def _line(worker: str, duration_s: float, number: int, bare: Measured, ours: Measured) -> str:
@@ -200,11 +200,6 @@ async def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--workers", default="tiny,deep,wide")
     parser.add_argument("--max-hold-ms", type=int, default=250)
     parser.add_argument(
-        "--collected",
-        action="store_true",
-        help="force a garbage collection before each capture of either side (production does not)",
-    )
-    parser.add_argument(
         "--json",
         type=Path,
         help="write everything measured there; default: stdout, after the tables",
@@ -224,7 +219,6 @@ async def main(argv: list[str] | None = None) -> int:
                             float(duration),
                             asked.pairs,
                             asked.max_hold_ms,
-                            collected=asked.collected,
                         )
                     )
                     print(table(cases[-1]), flush=True)
