@@ -15,7 +15,7 @@ from services.devfleet.ports import Ports
 from services.devfleet.processes import Child
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
 READY_S = 30.0
@@ -52,6 +52,7 @@ async def running(
     tail: str = "",
     runtime_id: str = "wd1",
     objects: Mapping[str, Objects] | None = None,
+    v8_flags: Sequence[str] = V8_FLAGS,
 ) -> AsyncIterator[OneWorkerd]:
     """Run a process of these Workers until the block ends.
 
@@ -59,6 +60,7 @@ async def running(
         modules: service name -> text of its module.
         tail: address that tail events are posted to; empty for none.
         objects: service name -> the class of Durable Objects it has.
+        v8_flags: of the runtime; those of the development fleet unless told otherwise.
     """
     with Ports() as ports:
         inspector = ports.take()
@@ -71,7 +73,7 @@ async def running(
                 f'(name = "agent", external = (address = {text(tail)}, http = ()))',
                 _tail(folder, runtime_id),
             ]
-        config = _config(folder, services, workers)
+        config = _config(folder, services, workers, v8_flags)
         child = Child(
             "workerd",
             [
@@ -94,7 +96,9 @@ async def running(
             await child.stop(STOP_S)
 
 
-def _config(folder: Path, services: list[str], workers: dict[str, str]) -> Path:
+def _config(
+    folder: Path, services: list[str], workers: dict[str, str], v8_flags: Sequence[str]
+) -> Path:
     sockets = [
         f"(name = {text(name)}, address = {text(address)}, http = (), service = {text(name)})"
         for name, address in workers.items()
@@ -102,7 +106,7 @@ def _config(folder: Path, services: list[str], workers: dict[str, str]) -> Path:
     config = folder / "config.capnp"
     config.write_text(
         'using Workerd = import "/workerd/workerd.capnp";\n'
-        f"const config :Workerd.Config = (v8Flags = [{', '.join(map(text, V8_FLAGS))}],\n"
+        f"const config :Workerd.Config = (v8Flags = [{', '.join(map(text, v8_flags))}],\n"
         f"services = [{', '.join(services)}],\nsockets = [{', '.join(sockets)}]);\n"
     )
     return config

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from services.devfleet.ports import ProcessAddresses
 
 COMPATIBILITY_DATE = "2026-06-01"
-# Without it, functions inlined before a profile began are billed to their caller.
-V8_FLAGS = ("--detailed-line-info",)
+# Without them, what V8 inlined or replaced on the stack before a profile began is billed to its
+# caller (decision 3).
+V8_FLAGS = ("--detailed-line-info", "--no-use-osr")
 TAIL_SERVICE = "isoprof-tail"
 TAIL_SOURCE = ROOT / "edge_agent/runtimes/workerd/tail_worker.js"
 

@@ -12,6 +12,6 @@ function collatz(limit) {
 
 export default {
   async fetch() {
-    return new Response(String(collatz(20_000)));
+    return new Response(String(collatz(60_000)));
   },
 };
