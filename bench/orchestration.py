@@ -53,7 +53,7 @@ class Figures:
 
     Args:
         accept_ms, cancel_ms: (p50, p99) of POST -> order accepted and of DELETE -> agent stopped.
-        rate: sessions per second from the first POST to the last session ready.
+        rate: sessions per second from the first POST to the last order accepted.
         cpu_ms: per session, telemetry taken off.
         extra_orders: orders beyond one per session.
     """
@@ -124,6 +124,7 @@ async def round_of(
         return (accepted - asked) * 1000, session_id
 
     accepted = await asyncio.gather(*(one(number) for number in range(count)))
+    settled_s = max(plane.seen.accepted[session_id] for _, session_id in accepted) - began
     # Not polled while they run: reading is not what is measured.
     await asyncio.sleep(DURATION_MS / 1000 + POLL_S)
     took = time.monotonic() - began
@@ -136,7 +137,7 @@ async def round_of(
         sessions=count,
         accept_ms=_spread([ms for ms, _ in accepted]),
         cancel_ms=_spread(cancels),
-        rate=count / (took - DURATION_MS / 1000 - POLL_S),
+        rate=count / max(settled_s, seconds),
         cpu_ms=spent_ms / count,
         not_ready=well.count(False),
         extra_orders=extra,
@@ -227,6 +228,10 @@ def _control_plane(folder: Path, database_url: str, http_at: str, grpc_at: str) 
             "ISOPROF_HTTP_LISTEN": http_at,
             "ISOPROF_GRPC_LISTEN": grpc_at,
             "ISOPROF_GRPC_PLAINTEXT": "loopback",
+            # One account asks for all: its quota is not what is measured.
+            "ISOPROF_MAX_CONCURRENT_SESSIONS": "1000000",
+            "ISOPROF_MAX_SESSIONS_PER_HOUR": "1000000",
+            "ISOPROF_MAX_CAPTURE_SECONDS_PER_HOUR": "1000000",
         },
         cwd=ROOT,
     )

@@ -19,16 +19,15 @@ from control_plane.store import (
     metals,
     quotas,
     sessions,
-    switches,
     workers,
 )
 from control_plane.store.captures import Stop
-from control_plane.store.switches import Switch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from control_plane.settings import Settings
+    from control_plane.store.accounts import Owned
     from control_plane.store.database import Connection, Database
     from control_plane.store.idempotency import Key
     from control_plane.store.sessions import Session
@@ -158,17 +157,18 @@ async def _admit(
             made = await _made_before(conn, account_id, key, session_id, settings)
             if made is not None:
                 return made
-        account = await accounts.read(conn, account_id)
-        if account is None or not account.profiling_enabled:
+        # Locked until the commit, so that replicas count what it has used one after the other.
+        owned = await accounts.show(conn, account_id, lock=True)
+        if owned is None or not owned.account.profiling_enabled:
             raise Fault(Reason.PROFILING_DISABLED, "Profiling is not enabled for this account.")
-        if not (await switches.read(conn, Switch.DISPATCH)).turned_on:
+        if not owned.dispatch_on:
             raise Fault(Reason.DISPATCH_OFF, "Profiling is switched off.")
         worker = await resolve_worker(conn, account_id, request.worker)
         version = await resolve_version(conn, worker, request.version)
         actor, actor_name = await _actor(conn, worker, request.actor)
         await _there(conn, request.datacenters)
         try:
-            weight = await _within_quota(conn, account_id, request, settings)
+            await _within_quota(conn, owned, request, settings)
         except Fault:
             # What its own first try made, its answer lost, may be what used the quota up.
             before = await sessions.read(conn, account_id, session_id)
@@ -192,24 +192,21 @@ async def _admit(
                 labels=request.labels,
                 isolates=request.isolates,
                 datacenters=request.datacenters,
-                weight=weight,
+                weight=owned.limits.weight,
                 lifetime_ms=lifetime_ms(request.duration_ms, settings.session_slack_ms),
             ),
         )
 
 
 async def _within_quota(
-    conn: Connection, account_id: str, request: ProfileRequest, settings: Settings
-) -> int:
-    """Return the account's weight, once it is sure that it may begin one more session.
-
-    The account's row is locked until the commit, so that replicas count one after the other.
+    conn: Connection, owned: Owned, request: ProfileRequest, settings: Settings
+) -> None:
+    """Make sure that an account, its row locked, may begin one more session.
 
     Raises:
         Fault: account_quota; request_invalid for more sampling than any hour allows.
     """
-    owned = await accounts.show(conn, account_id, lock=True)
-    limits = owned.limits if owned is not None else accounts.Limits()
+    account_id, limits = owned.account.account_id, owned.limits
     of = {one.value: getattr(limits, one.value) for one in Quota}
     defaults = {one.value: getattr(settings, one.value) for one in Quota}
     allowed = Allowed(**{name: defaults[name] if own is None else own for name, own in of.items()})
@@ -224,6 +221,8 @@ async def _within_quota(
             message,
             fields=(FieldError(pointer="/duration_ms", message=message),),
         )
+    if quotas_rule.fits_surely(allowed, await quotas.at_most(conn, account_id), wanted_ms):
+        return
     now, spent = await quotas.spent(conn, account_id)
     exceeded = quotas_rule.judge(allowed, spent, wanted_ms=wanted_ms, now=now)
     if exceeded is not None:
@@ -232,7 +231,6 @@ async def _within_quota(
             f"The account has used up its quota {exceeded.quota.value} of {exceeded.limit}.",
             retry_after_s=exceeded.retry_after_s,
         )
-    return limits.weight
 
 
 async def _made_before(

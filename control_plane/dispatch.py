@@ -16,7 +16,7 @@ from control_plane.metrics import Metrics
 from control_plane.session import CaptureEvent
 from control_plane.store import captures, reports, sessions
 from control_plane.store.captures import Stop
-from control_plane.store.notices import DISPATCH
+from control_plane.store.notices import DISPATCH, STOPS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -105,8 +105,8 @@ class Dispatch:
         """Dispatch until cancelled; orders under way are then let finish."""
         # Apart: orders that wait for agents which do not answer hold up no stop.
         loops = [
-            asyncio.create_task(self._claim_all(claim))
-            for claim in (self._claim_order, self._claim_stop)
+            asyncio.create_task(self._claim_all(notice, claim))
+            for notice, claim in ((DISPATCH, self._claim_order), (STOPS, self._claim_stop))
         ]
         try:
             await asyncio.gather(*loops)
@@ -116,9 +116,9 @@ class Dispatch:
             await asyncio.gather(*loops, return_exceptions=True)
             await self._finish()
 
-    async def _claim_all(self, claim: Callable[[], Awaitable[bool]]) -> None:
+    async def _claim_all(self, notice: str, claim: Callable[[], Awaitable[bool]]) -> None:
         poll_s = self._settings.dispatch_poll_ms / 1000
-        with self._notices.watch(DISPATCH) as watch:
+        with self._notices.watch(notice) as watch:
             while True:
                 try:
                     await _all_of(claim)
@@ -167,7 +167,7 @@ class Dispatch:
     async def _claim_order(self) -> bool:
         await self._slots.acquire()
         try:
-            claimed, step = await self._order()
+            more, step = await self._order()
         except BaseException:
             self._slots.release()
             raise
@@ -180,15 +180,20 @@ class Dispatch:
             await asyncio.sleep(0)
         else:
             self._slots.release()
-        return claimed
+        return more
 
     async def _order(self) -> tuple[bool, Step]:
-        """Claim a due session; write its next captures, or its end. Sent after the commit."""
+        """Claim a due session; write its next captures, or its end. Sent after the commit.
+
+        Returns:
+            whether more sessions were due, and what is to be sent.
+        """
         async with self._db.begin() as conn:
-            session = await sessions.claim(conn, self._replica, lease_ms=self._settings.lease_ms)
-            if session is None:
+            claimed = await sessions.claim(conn, self._replica, lease_ms=self._settings.lease_ms)
+            if claimed is None:
                 return False, ordering.NOTHING
-            return True, await ordering.next_step(conn, session, self._settings, self._rng)
+            step = await ordering.next_step(conn, claimed, self._settings, self._rng)
+            return claimed.more, step
 
     async def _start_all(self, orders: Sequence[Ordered]) -> None:
         """Send a session's orders side by side; what one comes to is nothing to the others."""
@@ -353,11 +358,10 @@ async def _all_of(claim: Callable[[], Awaitable[bool]]) -> None:
 
 async def _again(conn: Connection, capture: Capture) -> tuple[Session, Capture]:
     """Lock the session and read the capture as they are now."""
-    session = await sessions.lock(conn, capture.session_id, account_id=capture.account_id)
-    current = await captures.read(conn, session, capture.capture) if session else None
-    if session is None or current is None:
+    found = await reports.lock(conn, capture.key)
+    if found is None:
         raise LookupError(f"{capture.key} is gone")
-    return session, current
+    return found
 
 
 def _deadline_ms(session: Session, capture: Capture) -> int:

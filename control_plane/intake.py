@@ -15,6 +15,7 @@ import structlog
 from contract.faults import Fault, Reason
 from contract.messages import CaptureState, Receipt, ReportReply
 from control_plane.metrics import Metrics
+from control_plane.refresher import Refresher
 from control_plane.session import CaptureEvent, SessionEvent, SessionState
 from control_plane.store import (
     accounts,
@@ -84,6 +85,7 @@ class Intake:
         self._kept: OrderedDict[UploadName, _Kept] = OrderedDict()
         self._accounts: set[str] = set()
         self._registered: set[_Registered] = set()
+        self._refresher = Refresher(db)
 
     async def sightings(self, report: Report) -> ReportReply:
         """Take a metal's report in. What belongs to no account we know is left out.
@@ -92,6 +94,38 @@ class Intake:
             Fault: request_invalid for an agent that was replaced by a later start;
                 store_unavailable.
         """
+        metal, snapshot_wanted = report.metal, False
+        forgotten = await self._refreshed(report)
+        if forgotten is None:
+            snapshot_wanted = await self._taken_in(report)
+        elif not forgotten and not report.captures:
+            return ReportReply(snapshot_wanted=False, stop=())
+        async with self._db.read() as conn:
+            running = await captures.heard_all(conn, metal.metal_id, report.captures)
+            lost = await captures.forgotten(conn, metal.metal_id, metal.epoch)
+        for key in set(lost) - set(running):
+            await self._restarted(key)
+        return ReportReply(
+            snapshot_wanted=snapshot_wanted,
+            stop=tuple(key for key in report.captures if running.get(key, True)),
+        )
+
+    async def _refreshed(self, report: Report) -> bool | None:
+        """Take in a report that brings nothing new, which most do, together with others.
+
+        Returns:
+            whether its metal's agent has forgotten captures; None: the report brings something new.
+        """
+        if (
+            report.snapshot
+            or report.actors
+            or not self._registered.issuperset(map(self._name, report.sightings))
+        ):
+            return None
+        return await self._refresher.add(report)
+
+    async def _taken_in(self, report: Report) -> bool:
+        """Take in any report; whether a snapshot is wanted next."""
         metal_id = report.metal.metal_id
         async with self._db.begin() as conn:
             heard = await metals.hear(conn, report.metal, snapshot=report.snapshot)
@@ -104,15 +138,7 @@ class Intake:
             actors = [a for a in report.actors if a.account_id in known]
             await sightings.keep_actors(conn, metal_id, actors)
         self._remember(new)
-        async with self._db.begin() as conn:
-            running = await captures.heard_all(conn, metal_id, report.captures)
-            forgotten = await captures.forgotten(conn, metal_id, report.metal.epoch)
-        for key in set(forgotten) - set(running):
-            await self._restarted(key)
-        return ReportReply(
-            snapshot_wanted=not heard.pictured,
-            stop=tuple(key for key in report.captures if running.get(key, True)),
-        )
+        return not heard.pictured
 
     @staticmethod
     def _name(seen: Sighting) -> _Registered:
@@ -201,8 +227,9 @@ class Intake:
         if stored is not None:
             if stored.sha256 != manifest.sha256:
                 raise Fault(Reason.CAPTURE_STOPPED, "The capture has another profile already.")
-            return Upload(self, manifest, _Kept(metal_id=manifest.metal_id), stored=True)
-        return self._claim(manifest)
+            kept = _Kept(metal_id=manifest.metal_id)
+            return Upload(self, session.account_id, manifest, kept, stored=True)
+        return self._claim(session.account_id, manifest)
 
     async def spoke_for_another(
         self, speaker: str, claimed: str, keys: Iterable[CaptureKey]
@@ -242,11 +269,11 @@ class Intake:
         if not theirs:
             raise Fault(Reason.PEER_FORBIDDEN, f"The capture is not of {metal_id}.")
 
-    def _claim(self, manifest: UploadManifest) -> Upload:
+    def _claim(self, account_id: str, manifest: UploadManifest) -> Upload:
         self._drop_idle()
         name = (manifest.key.session_id, manifest.key.capture, manifest.sha256)
         kept = self._kept.setdefault(name, _Kept(metal_id=manifest.metal_id))
-        upload = Upload(self, manifest, kept)
+        upload = Upload(self, account_id, manifest, kept)
         kept.writer = upload
         self.touch(kept)
         return upload
@@ -279,7 +306,7 @@ class Intake:
         """Forget the bytes of an upload that is stored, or that was refused for good."""
         self._kept.pop((manifest.key.session_id, manifest.key.capture, manifest.sha256), None)
 
-    async def store(self, manifest: UploadManifest, data: bytes) -> None:
+    async def store(self, account_id: str, manifest: UploadManifest, data: bytes) -> None:
         """Check a whole profile, keep it, and make its session ready.
 
         Raises:
@@ -295,11 +322,9 @@ class Intake:
                     conn, session, capture, CaptureEvent.FAILED, fault.reason, fault.message
                 )
             raise fault
-        async with self._db.begin(in_turn=manifest.key.session_id) as conn:
-            session, _ = await _locked(conn, manifest.key, manifest.metal_id)
-        blob = _blob_key(session, manifest)
+        blob = _blob_key(account_id, manifest)
         await self._blobs.put(blob, data)
-        async with self._db.begin(in_turn=session.session_id) as conn:
+        async with self._db.begin(in_turn=manifest.key.session_id) as conn:
             session, capture = await _locked(conn, manifest.key, manifest.metal_id)
             discarded = _is_discarded(session, capture)
             if discarded:
@@ -326,9 +351,16 @@ class Upload:
     """One upload stream. ``offset`` is where its bytes go on."""
 
     def __init__(
-        self, intake: Intake, manifest: UploadManifest, kept: _Kept, *, stored: bool = False
+        self,
+        intake: Intake,
+        account_id: str,
+        manifest: UploadManifest,
+        kept: _Kept,
+        *,
+        stored: bool = False,
     ) -> None:
         self._intake = intake
+        self._account_id = account_id
         self._manifest = manifest
         self._kept = kept
         self._stored = stored
@@ -379,7 +411,7 @@ class Upload:
             self._intake.drop(self._manifest)
             raise Fault(Reason.PROFILE_INVALID, "The bytes do not have the SHA-256 announced.")
         try:
-            await self._intake.store(self._manifest, data)
+            await self._intake.store(self._account_id, self._manifest, data)
         except Fault as fault:
             if fault.reason is not Reason.STORE_UNAVAILABLE:
                 self._intake.drop(self._manifest)
@@ -396,11 +428,10 @@ async def _locked(
     conn: Connection, key: CaptureKey, metal_id: str | None = None
 ) -> tuple[Session, Capture]:
     """Lock the session of a capture and read both; a capture of another metal is not there."""
-    session = await sessions.lock(conn, key.session_id)
-    capture = await captures.read(conn, session, key.capture) if session is not None else None
-    if session is None or capture is None or metal_id not in {None, capture.metal_id}:
+    found = await reports.lock(conn, key)
+    if found is None or metal_id not in {None, found[1].metal_id}:
         raise _capture_unknown(key)
-    return session, capture
+    return found
 
 
 def _is_discarded(session: Session, capture: Capture) -> bool:
@@ -464,9 +495,9 @@ async def _store(
         )
 
 
-def _blob_key(session: Session, manifest: UploadManifest) -> str:
+def _blob_key(account_id: str, manifest: UploadManifest) -> str:
     name = f"{manifest.key.capture}-{manifest.sha256}.pprof"
-    return f"profiles/{session.account_id}/{session.session_id}/{name}"
+    return f"profiles/{account_id}/{manifest.key.session_id}/{name}"
 
 
 def _refusal(data: bytes) -> Fault | None:

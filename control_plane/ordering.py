@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -11,8 +11,7 @@ from contract.faults import Fault, Reason
 from contract.messages import CaptureState
 from control_plane import destination, isolates
 from control_plane.session import SessionEvent
-from control_plane.store import captures, drains, sessions, switches
-from control_plane.store.switches import Switch
+from control_plane.store import captures, drains, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from control_plane.settings import Settings
     from control_plane.store.captures import Capture
     from control_plane.store.database import Connection
-    from control_plane.store.sessions import Session
+    from control_plane.store.sessions import Claimed, Session
 
 # Agents tell what ran within seconds.
 _LOOK_AGAIN_MS = 500
@@ -55,9 +54,14 @@ class Step:
 NOTHING = Step()
 
 
-async def next_step(conn: Connection, session: Session, settings: Settings, rng: Random) -> Step:
+async def next_step(conn: Connection, claimed: Claimed, settings: Settings, rng: Random) -> Step:
     """Write what follows for a claimed session: all its next captures, or none, or its end."""
-    tried = await captures.of_session(conn, session.account_id, session.session_id)
+    session = claimed.session
+    tried = (
+        await captures.of_session(conn, session.account_id, session.session_id)
+        if session.captures
+        else ()
+    )
     waiting = [c for c in tried if c.state is CaptureState.ORDERED or (c.live and _alone(session))]
     if waiting:
         addresses = await captures.current_addresses(conn, waiting)
@@ -70,7 +74,7 @@ async def next_step(conn: Connection, session: Session, settings: Settings, rng:
     parts = isolates.wanted(session, tried, settings)
     if not parts:
         return await _without_another(conn, session, tried)
-    if not (await switches.read(conn, Switch.DISPATCH)).turned_on:
+    if not claimed.dispatch_on:
         if isolates.goes_on(tried):
             return await _without_another(conn, session, tried)
         await _end(conn, session, Fault(Reason.DISPATCH_OFF, "Profiling was switched off."))
@@ -97,7 +101,7 @@ async def next_step(conn: Connection, session: Session, settings: Settings, rng:
         await sessions.look_again(conn, session, in_ms=0)
         return NOTHING
     added = await captures.add(conn, session, dict(zip(parts, found.chosen, strict=False)))
-    session = await sessions.counted(conn, session, len(added))
+    session = replace(session, captures=session.captures + len(added))
     return Step(
         orders=tuple(
             Ordered(session=session, capture=capture, address=capture.address, resumed=False)

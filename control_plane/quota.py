@@ -51,6 +51,19 @@ class Spent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AtMost:
+    """What an account has used, counted cheaply: never less than it really is.
+
+    Args:
+        asked_ms: of sampling, that the sessions of the last hour asked for.
+    """
+
+    live: int
+    made: int
+    asked_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Exceeded:
     """A quota that is used up, the one that takes longest to have room again."""
 
@@ -79,6 +92,15 @@ def judge(
     )
     exceeded = [one for one in found if one is not None]
     return max(exceeded, key=lambda one: one.retry_after_s, default=None)
+
+
+def fits_surely(allowed: Allowed, used: AtMost, wanted_ms: int) -> bool:
+    """Whether one more session exceeds nothing; False leaves it to ``judge``."""
+    return (
+        used.live < allowed.max_concurrent_sessions
+        and used.made < allowed.max_sessions_per_hour
+        and used.asked_ms + wanted_ms <= allowed.max_capture_seconds_per_hour * 1000
+    )
 
 
 def fits_never(allowed: Allowed, wanted_ms: int) -> bool:

@@ -14,8 +14,8 @@ from control_plane.api import envelope, schema, session_list
 from control_plane.api.parts import PARTS
 from control_plane.api.session_view import session_view, timestamp
 from control_plane.api.sessions import whole
-from control_plane.store import captures, history, profiles, sessions
-from control_plane.store.sessions import Filter
+from control_plane.store import captures, history, profiles, session_lists, sessions
+from control_plane.store.session_lists import Filter
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -28,7 +28,7 @@ async def list_sessions(request: web.Request) -> web.Response:
     query = schema.query(asked.SessionsQuery, request.query)
     views: dict[str, dict[str, Any]] = {}
     async with request.app[PARTS].db.read() as conn:
-        found = await sessions.page_of_all(
+        found = await session_lists.page_of_all(
             conn,
             query.account,
             Filter(state=query.state),

@@ -19,8 +19,8 @@ from control_plane.api import auth, envelope, schema
 from control_plane.api.parts import PARTS
 from control_plane.api.session_view import session_view
 from control_plane.session import SessionState
-from control_plane.store import captures, profiles, sessions
-from control_plane.store.sessions import Filter
+from control_plane.store import captures, profiles, session_lists
+from control_plane.store.session_lists import Filter
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -132,7 +132,7 @@ async def list_sessions(request: web.Request) -> web.Response:
     asked = read(request.query)
     async with request.app[PARTS].db.read() as conn:
         only = await _filter(conn, account_id, asked)
-        found = await sessions.page(
+        found = await session_lists.page(
             conn, account_id, only, limit=asked.limit + 1, after=asked.cursor
         )
         shown = found[: asked.limit]

@@ -63,6 +63,8 @@ async def _end(request: web.Request, *, discard: bool) -> web.Response:
 
 async def whole(request: web.Request, session: Session) -> dict[str, Any]:
     """Read what belongs to a session and build its JSON."""
+    if not session.captures:
+        return session_view(session, (), (), None)
     async with request.app[PARTS].db.read() as conn:
         tried = await captures.of_session(conn, session.account_id, session.session_id)
         stored = await profiles.of_session(conn, session.account_id, session.session_id)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from control_plane.store.switches import DISPATCH_ON
 from control_plane.store.tables import accounts
 
 if TYPE_CHECKING:
@@ -55,11 +56,16 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Owned:
-    """An account with what operators decided for it."""
+    """An account with what operators decided for it.
+
+    Args:
+        dispatch_on: profiles may be asked for, by anybody.
+    """
 
     account: Account
     limits: Limits
     created_at: datetime
+    dispatch_on: bool = True
 
 
 async def read(conn: AsyncConnection, account_id: str) -> Account | None:
@@ -112,6 +118,11 @@ _OWNED = (
 )
 
 
+_ONE = select(*_OWNED).where(accounts.c.account_id == bindparam("of_account"))
+# Not in the way of rows that refer to the account.
+_LOCK = _ONE.add_columns(DISPATCH_ON.label("dispatch_on")).with_for_update(key_share=True)
+
+
 def _owned(row: RowMapping) -> Owned:
     values = dict(row)
     account = Account(
@@ -119,7 +130,12 @@ def _owned(row: RowMapping) -> Owned:
         name=values.pop("name"),
         profiling_enabled=values.pop("profiling_enabled"),
     )
-    return Owned(account=account, created_at=values.pop("created_at"), limits=Limits(**values))
+    return Owned(
+        account=account,
+        created_at=values.pop("created_at"),
+        dispatch_on=values.pop("dispatch_on", True),
+        limits=Limits(**values),
+    )
 
 
 async def add(conn: AsyncConnection, account: Account) -> Owned | None:
@@ -144,11 +160,8 @@ async def show(conn: AsyncConnection, account_id: str, *, lock: bool = False) ->
     Args:
         lock: have other transactions that ask for the lock wait until this one ends.
     """
-    query = select(*_OWNED).where(accounts.c.account_id == account_id)
-    if lock:
-        # Not in the way of rows that refer to the account.
-        query = query.with_for_update(key_share=True)
-    row = (await conn.execute(query)).mappings().one_or_none()
+    rows = await conn.execute(_LOCK if lock else _ONE, {"of_account": account_id})
+    row = rows.mappings().one_or_none()
     return _owned(row) if row is not None else None
 
 

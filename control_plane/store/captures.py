@@ -5,25 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, insert, or_, select, update
+from sqlalchemy import (
+    ARRAY,
+    Integer,
+    Interval,
+    Text,
+    bindparam,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from contract.faults import Reason
 from contract.messages import LIVE_CAPTURE_STATES, CaptureKey, CaptureState
 from control_plane.session import CaptureEvent, advance_capture
 from control_plane.store import history
-from control_plane.store.notices import CHANNEL, DISPATCH
-from control_plane.store.tables import captures, metals, sessions
+from control_plane.store.notices import CHANNEL, STOPS
+from control_plane.store.tables import captures, metals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, Select
     from sqlalchemy.engine import RowMapping
     from sqlalchemy.ext.asyncio import AsyncConnection
+    from sqlalchemy.sql.dml import ReturningUpdate
 
     from control_plane.placement import Candidate
     from control_plane.store.sessions import Session
@@ -83,7 +96,8 @@ class Capture:
         return CaptureKey(session_id=self.session_id, capture=self.capture)
 
 
-_COLUMNS: tuple[ColumnElement[Any], ...] = (
+# What ``from_row`` needs of a row.
+COLUMNS: tuple[ColumnElement[Any], ...] = (
     captures.c.account_id,
     captures.c.session_id,
     captures.c.capture,
@@ -105,14 +119,85 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
     captures.c.stop,
     captures.c.freed_at,
 )
+_NAMES = tuple(column.name for column in COLUMNS)
 
 
-def _capture(row: RowMapping) -> Capture:
-    values = dict(row)
+def from_row(row: RowMapping, prefix: str = "") -> Capture:
+    """Build a capture of a row that has ``COLUMNS``, each name after ``prefix``."""
+    values = {name: row[prefix + name] for name in _NAMES}
     values["state"] = CaptureState(values["state"])
     values["reason"] = Reason(values["reason"]) if values["reason"] is not None else None
     values["stop"] = Stop(values["stop"]) if values["stop"] is not None else None
     return Capture(**values)
+
+
+# A capture, by the parameters that ``_key`` gives.
+_IS = (
+    captures.c.account_id == bindparam("of_account"),
+    captures.c.session_id == bindparam("of_session"),
+    captures.c.capture == bindparam("of_capture"),
+)
+
+
+# Built once: building a statement costs more than sending it.
+_ONE = select(*COLUMNS).where(*_IS)
+_OF_SESSIONS = (
+    select(*COLUMNS)
+    .where(
+        captures.c.account_id == bindparam("of_account"),
+        captures.c.session_id == func.any(bindparam("of_sessions", type_=ARRAY(Text))),
+    )
+    .order_by(captures.c.session_id, captures.c.capture)
+)
+_HEARD = (
+    update(captures)
+    .where(*_IS, captures.c.ended_at.is_(None))
+    .values(
+        heard_at=func.now(),
+        sampled_ms=func.greatest(captures.c.sampled_ms, bindparam("new_sampled_ms", type_=Integer)),
+    )
+)
+_FREED = _HEARD.values(freed_at=func.coalesce(captures.c.freed_at, func.now()))
+_FREE_FOR = (
+    update(captures)
+    .where(
+        captures.c.metal_id == bindparam("on_metal"),
+        captures.c.isolate_id == bindparam("in_isolate"),
+        captures.c.ended_at.is_(None),
+        captures.c.freed_at.is_(None),
+        or_(
+            captures.c.session_id != bindparam("of_session"),
+            captures.c.capture != bindparam("of_capture"),
+        ),
+    )
+    .values(freed_at=func.now())
+)
+
+
+_FORGOTTEN = select(captures.c.session_id, captures.c.capture).where(
+    captures.c.metal_id == bindparam("on_metal"),
+    captures.c.ended_at.is_(None),
+    captures.c.epoch < bindparam("before_epoch"),
+)
+# By way of the session: that index knows them without their account.
+_HEARD_ALL = text(
+    """
+    UPDATE captures AS c SET heard_at = now()
+    FROM unnest(CAST(:session_id AS text[]), CAST(:capture AS integer[])) AS k (session_id, capture)
+    JOIN sessions AS s ON s.session_id = k.session_id
+    WHERE c.account_id = s.account_id AND c.session_id = k.session_id AND c.capture = k.capture
+      AND c.metal_id = :metal_id
+    RETURNING c.session_id, c.capture, c.stop, c.ended_at IS NULL AND s.ended_at IS NOT NULL AS over
+    """
+)
+
+
+def _key(capture: Capture) -> dict[str, Any]:
+    return {
+        "of_account": capture.account_id,
+        "of_session": capture.session_id,
+        "of_capture": capture.capture,
+    }
 
 
 def _is(capture: Capture) -> tuple[ColumnElement[bool], ...]:
@@ -123,6 +208,32 @@ def _is(capture: Capture) -> tuple[ColumnElement[bool], ...]:
     )
 
 
+_ADD = text(
+    """
+    WITH made AS (
+        INSERT INTO captures (account_id, session_id, capture, part, state, version_id, metal_id,
+                              datacenter, address, epoch, ends_at)
+        SELECT :account_id, :session_id, :captures + number, part, 'ordered', :version_id, metal_id,
+               datacenter, address, epoch, now() + CAST(:window AS interval)
+        FROM unnest(CAST(:part AS integer[]), CAST(:metal_id AS text[]),
+                    CAST(:datacenter AS text[]), CAST(:address AS text[]),
+                    CAST(:epoch AS bigint[]))
+             WITH ORDINALITY AS chosen (part, metal_id, datacenter, address, epoch, number)
+        RETURNING *
+    ), counted AS (
+        UPDATE sessions SET captures = :captures + cardinality(CAST(:part AS integer[]))
+        WHERE account_id = :account_id AND session_id = :session_id
+    ), written AS (
+        INSERT INTO history (account_id, session_id, capture, event, state_after, message)
+        SELECT account_id, session_id, capture, 'ordered', state, datacenter || '/' || metal_id
+        FROM made ORDER BY capture
+        RETURNING pg_notify(:channel, session_id)
+    )
+    SELECT * FROM made ORDER BY capture
+    """
+)
+
+
 async def add(
     conn: AsyncConnection, session: Session, chosen: Mapping[int, Candidate]
 ) -> tuple[Capture, ...]:
@@ -131,37 +242,24 @@ async def add(
     Args:
         chosen: where to, by part; at least one.
     """
-    ends_at = func.now() + timedelta(milliseconds=session.duration_ms) + _AROUND
+    places = tuple(chosen.values())
     added = await conn.execute(
-        insert(captures)
-        .values(
-            [
-                {
-                    "account_id": session.account_id,
-                    "session_id": session.session_id,
-                    "capture": number,
-                    "part": part,
-                    "state": CaptureState.ORDERED,
-                    "version_id": session.version_id,
-                    "metal_id": metal.metal_id,
-                    "datacenter": metal.datacenter,
-                    "address": metal.address,
-                    "epoch": metal.epoch,
-                    "ends_at": ends_at,
-                }
-                for number, (part, metal) in enumerate(chosen.items(), session.captures + 1)
-            ]
-        )
-        .returning(*_COLUMNS)
+        _ADD,
+        {
+            "account_id": session.account_id,
+            "session_id": session.session_id,
+            "captures": session.captures,
+            "version_id": session.version_id,
+            "window": timedelta(milliseconds=session.duration_ms) + _AROUND,
+            "part": list(chosen),
+            "metal_id": [place.metal_id for place in places],
+            "datacenter": [place.datacenter for place in places],
+            "address": [place.address for place in places],
+            "epoch": [place.epoch for place in places],
+            "channel": CHANNEL,
+        },
     )
-    made = tuple(sorted(map(_capture, added.mappings()), key=lambda c: c.capture))
-    await history.record_ordered(
-        conn,
-        session.account_id,
-        session.session_id,
-        {c.capture: f"{c.datacenter}/{c.metal_id}" for c in made},
-    )
-    return made
+    return tuple(from_row(row) for row in added.mappings())
 
 
 async def of_session(
@@ -176,25 +274,24 @@ async def of_sessions(
 ) -> dict[str, tuple[Capture, ...]]:
     """Read the captures of several sessions, each one's in order; none has no entry."""
     rows = await conn.execute(
-        select(*_COLUMNS)
-        .where(captures.c.account_id == account_id, captures.c.session_id.in_(session_ids))
-        .order_by(captures.c.session_id, captures.c.capture)
+        _OF_SESSIONS, {"of_account": account_id, "of_sessions": list(session_ids)}
     )
-    found = (_capture(row) for row in rows.mappings())
+    found = (from_row(row) for row in rows.mappings())
     return {session: tuple(own) for session, own in groupby(found, lambda c: c.session_id)}
 
 
 async def read(conn: AsyncConnection, session: Session, capture: int) -> Capture | None:
     """Read one capture of a session."""
     rows = await conn.execute(
-        select(*_COLUMNS).where(
-            captures.c.account_id == session.account_id,
-            captures.c.session_id == session.session_id,
-            captures.c.capture == capture,
-        )
+        _ONE,
+        {
+            "of_account": session.account_id,
+            "of_session": session.session_id,
+            "of_capture": capture,
+        },
     )
     row = rows.mappings().one_or_none()
-    return _capture(row) if row is not None else None
+    return from_row(row) if row is not None else None
 
 
 async def move(
@@ -217,44 +314,63 @@ async def move(
     state = advance_capture(capture.state, event)
     if state is None:
         return None
+    accepted = event is CaptureEvent.ACCEPTED
     values: dict[str, Any] = {
-        "state": state,
-        "reason": reason,
-        "message": message,
-        "retry_after_s": retry_after_s,
-        "heard_at": func.now(),
+        "new_state": state,
+        "new_reason": reason,
+        "new_message": message,
+        "new_retry_after_s": retry_after_s,
+        "new_isolate_id": isolate_id or None,
+        "new_sampled_ms": sampled_ms or 0,
     }
-    if isolate_id:
-        values["isolate_id"] = isolate_id
-    if sampled_ms is not None:
-        values["sampled_ms"] = func.greatest(captures.c.sampled_ms, sampled_ms)
-    if event is CaptureEvent.ACCEPTED:
-        values["accepted_at"] = func.now()
-        if window_ms is not None:
-            values["ends_at"] = func.now() + timedelta(milliseconds=window_ms) + _AROUND
-    if state not in LIVE_CAPTURE_STATES:
-        values["ended_at"] = func.now()
-    changed = await conn.execute(
-        update(captures)
-        .where(*_is(capture), captures.c.state == capture.state)
-        .values(**values)
-        .returning(*_COLUMNS)
-    )
-    row = changed.mappings().one_or_none()
-    if row is None:
-        return None
-    await history.record(
-        conn,
-        capture.account_id,
-        capture.session_id,
-        capture=capture.capture,
+    if accepted and window_ms is not None:
+        values["window"] = timedelta(milliseconds=window_ms) + _AROUND
+    told = history.entry(
         event=event,
         state_before=capture.state,
         state_after=state,
         reason=reason,
         message=message,
     )
-    return _capture(row)
+    changed = await conn.execute(
+        _moving(
+            accepted=accepted,
+            windowed="window" in values,
+            over=state not in LIVE_CAPTURE_STATES,
+        ),
+        {**_key(capture), "old_state": capture.state, **values, **told},
+    )
+    row = changed.mappings().one_or_none()
+    return from_row(row) if row is not None else None
+
+
+@cache
+def _moving(*, accepted: bool, windowed: bool, over: bool) -> Select[Any]:
+    """The statement of ``move``, built once for each shape."""
+    values: dict[str, Any] = {
+        "state": bindparam("new_state"),
+        "reason": bindparam("new_reason"),
+        "message": bindparam("new_message"),
+        "retry_after_s": bindparam("new_retry_after_s"),
+        "heard_at": func.now(),
+        "isolate_id": func.coalesce(bindparam("new_isolate_id", type_=Text), captures.c.isolate_id),
+        "sampled_ms": func.greatest(
+            captures.c.sampled_ms, bindparam("new_sampled_ms", type_=Integer)
+        ),
+    }
+    if accepted:
+        values["accepted_at"] = func.now()
+    if windowed:
+        values["ends_at"] = func.now() + bindparam("window", type_=Interval)
+    if over:
+        values["ended_at"] = func.now()
+    moved = (
+        update(captures)
+        .where(*_IS, captures.c.state == bindparam("old_state"))
+        .values(**values)
+        .returning(*COLUMNS)
+    )
+    return history.with_entry(moved.cte("moved"))
 
 
 async def heard(
@@ -265,15 +381,7 @@ async def heard(
     Args:
         freed: it holds its isolate no more; others may be sent there.
     """
-    values: dict[str, Any] = {
-        "heard_at": func.now(),
-        "sampled_ms": func.greatest(captures.c.sampled_ms, sampled_ms),
-    }
-    if freed:
-        values["freed_at"] = func.coalesce(captures.c.freed_at, func.now())
-    await conn.execute(
-        update(captures).where(*_is(capture), captures.c.ended_at.is_(None)).values(**values)
-    )
+    await conn.execute(_FREED if freed else _HEARD, {**_key(capture), "new_sampled_ms": sampled_ms})
 
 
 async def heard_all(
@@ -288,30 +396,13 @@ async def heard_all(
     """
     if not keys:
         return {}
-    over = (
-        select(sessions.c.ended_at.is_not(None))
-        .where(
-            sessions.c.account_id == captures.c.account_id,
-            sessions.c.session_id == captures.c.session_id,
-        )
-        .scalar_subquery()
-    )
-    wanted = or_(
-        *(
-            and_(captures.c.session_id == key.session_id, captures.c.capture == key.capture)
-            for key in sorted(keys, key=lambda k: (k.session_id, k.capture))
-        )
-    )
     rows = await conn.execute(
-        update(captures)
-        .where(wanted, captures.c.metal_id == metal_id)
-        .values(heard_at=func.now())
-        .returning(
-            captures.c.session_id,
-            captures.c.capture,
-            captures.c.stop,
-            (captures.c.ended_at.is_(None) & over).label("over"),
-        )
+        _HEARD_ALL,
+        {
+            "metal_id": metal_id,
+            "session_id": [key.session_id for key in keys],
+            "capture": [key.capture for key in keys],
+        },
     )
     return {
         CaptureKey(session_id=row.session_id, capture=row.capture): (
@@ -323,13 +414,7 @@ async def heard_all(
 
 async def forgotten(conn: AsyncConnection, metal_id: str, epoch: int) -> tuple[CaptureKey, ...]:
     """Return live captures that an earlier start of the metal's agent was ordered."""
-    rows = await conn.execute(
-        select(captures.c.session_id, captures.c.capture).where(
-            captures.c.metal_id == metal_id,
-            captures.c.ended_at.is_(None),
-            captures.c.epoch < epoch,
-        )
-    )
+    rows = await conn.execute(_FORGOTTEN, {"on_metal": metal_id, "before_epoch": epoch})
     return tuple(CaptureKey(session_id=row.session_id, capture=row.capture) for row in rows)
 
 
@@ -355,18 +440,13 @@ async def free_for(conn: AsyncConnection, capture: Capture, isolate_id: str) -> 
     What it sampled may still come; when nothing is heard of it, the sweep gives it up.
     """
     await conn.execute(
-        update(captures)
-        .where(
-            captures.c.metal_id == capture.metal_id,
-            captures.c.isolate_id == isolate_id,
-            captures.c.ended_at.is_(None),
-            captures.c.freed_at.is_(None),
-            or_(
-                captures.c.session_id != capture.session_id,
-                captures.c.capture != capture.capture,
-            ),
-        )
-        .values(freed_at=func.now())
+        _FREE_FOR,
+        {
+            "of_session": capture.session_id,
+            "of_capture": capture.capture,
+            "on_metal": capture.metal_id,
+            "in_isolate": isolate_id,
+        },
     )
 
 
@@ -376,12 +456,11 @@ async def order_stop(conn: AsyncConnection, capture: Capture, stop: Stop) -> Non
         update(captures)
         .where(*_is(capture))
         .values(stop=stop, stop_due_at=func.now())
-        .returning(func.pg_notify(CHANNEL, DISPATCH))
+        .returning(func.pg_notify(CHANNEL, STOPS))
     )
 
 
-async def claim_stop(conn: AsyncConnection) -> Capture | None:
-    """Take one stop that is due; unless it is settled it comes up again, for a while."""
+def _claiming_stop() -> ReturningUpdate[Any]:
     due = (
         select(captures.c.account_id, captures.c.session_id, captures.c.capture)
         .where(captures.c.stop_due_at <= func.now())
@@ -390,7 +469,7 @@ async def claim_stop(conn: AsyncConnection) -> Capture | None:
         .with_for_update(skip_locked=True)
         .cte("due")
     )
-    claimed = await conn.execute(
+    return (
         update(captures)
         .where(
             captures.c.account_id == due.c.account_id,
@@ -398,10 +477,18 @@ async def claim_stop(conn: AsyncConnection) -> Capture | None:
             captures.c.capture == due.c.capture,
         )
         .values(stop_due_at=func.now() + _STOP_AGAIN)
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
+
+
+_CLAIM_STOP = _claiming_stop()
+
+
+async def claim_stop(conn: AsyncConnection) -> Capture | None:
+    """Take one stop that is due; unless it is settled it comes up again, for a while."""
+    claimed = await conn.execute(_CLAIM_STOP)
     row = claimed.mappings().one_or_none()
-    return _capture(row) if row is not None else None
+    return from_row(row) if row is not None else None
 
 
 async def settle_stop(conn: AsyncConnection, capture: Capture, *, told: bool) -> None:

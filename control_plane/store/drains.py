@@ -50,6 +50,16 @@ _DATACENTERS = text(
     GROUP BY m.datacenter ORDER BY m.datacenter LIMIT :limit
     """
 )
+_TAKING = text(
+    """
+    SELECT metal_id, datacenter FROM metals
+    WHERE metal_id = ANY(CAST(:metal_ids AS text[])) AND NOT draining
+    ORDER BY metal_id FOR SHARE
+    """
+)
+_DRAINED = text(
+    "SELECT datacenter FROM drained_datacenters WHERE datacenter = ANY(CAST(:names AS text[]))"
+)
 _OVERDUE = text(
     """
     SELECT c.session_id, c.capture
@@ -187,18 +197,10 @@ async def taking(conn: AsyncConnection, metal_ids: list[str]) -> frozenset[str]:
 
     Candidates were read before; a drain written since then must not be overtaken.
     """
-    rows = await conn.execute(
-        select(metals.c.metal_id, metals.c.datacenter)
-        .where(metals.c.metal_id.in_(metal_ids), metals.c.draining.is_(False))
-        .order_by(metals.c.metal_id)
-        .with_for_update(read=True)
-    )
+    rows = await conn.execute(_TAKING, {"metal_ids": metal_ids})
     found = rows.all()
-    drained = await conn.execute(
-        select(drained_datacenters.c.datacenter).where(
-            drained_datacenters.c.datacenter.in_({row.datacenter for row in found})
-        )
-    )
+    # A statement of its own: it sees what was committed while the rows were waited for.
+    drained = await conn.execute(_DRAINED, {"names": list({row.datacenter for row in found})})
     away = frozenset(drained.scalars())
     return frozenset(row.metal_id for row in found if row.datacenter not in away)
 

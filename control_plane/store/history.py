@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import Text, bindparam, func, insert, select
 
-from contract.messages import CaptureState
 from control_plane.store.notices import CHANNEL, DISPATCH
 from control_plane.store.tables import history
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
+    from typing import Any
 
+    from sqlalchemy import CTE, ColumnElement, Select
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from contract.faults import Reason
@@ -31,6 +31,50 @@ class Entry:
     state_after: str
     reason: str | None
     message: str
+
+
+def with_entry(changed: CTE, *, due: bool = False) -> Select[Any]:
+    """Select what a statement changed, and write the entry of it in the same round trip.
+
+    Its parameters are those that ``entry`` gives. Without a changed row there is no entry.
+
+    Args:
+        changed: an insert or update that returns ``account_id`` and ``session_id``, and ``capture``
+            when it is one of a capture.
+        due: tell dispatch as well.
+    """
+    told = [func.pg_notify(CHANNEL, history.c.session_id)]
+    if due:
+        told.append(func.pg_notify(CHANNEL, DISPATCH))
+    names = ["event", "state_before", "state_after", "reason", "message"]
+    values: list[ColumnElement[Any]] = [bindparam(f"entry_{name}", type_=Text) for name in names]
+    if "capture" in changed.c:
+        names.append("capture")
+        values.append(changed.c.capture)
+    written = insert(history).from_select(
+        ["account_id", "session_id", *names],
+        select(changed.c.account_id, changed.c.session_id, *values),
+        include_defaults=False,
+    )
+    return select(changed).add_cte(written.returning(*told).cte("written"))
+
+
+def entry(
+    *,
+    event: str,
+    state_before: str | None,
+    state_after: str,
+    reason: Reason | None = None,
+    message: str = "",
+) -> dict[str, str | None]:
+    """Return the parameters of ``with_entry``."""
+    return {
+        "entry_event": event,
+        "entry_state_before": state_before,
+        "entry_state_after": state_after,
+        "entry_reason": reason,
+        "entry_message": message,
+    }
 
 
 async def record(
@@ -81,34 +125,6 @@ async def tells(
         history.c.event == event,
     )
     return await conn.scalar(found.limit(1)) is not None
-
-
-async def record_ordered(
-    conn: AsyncConnection, account_id: str, session_id: str, places: Mapping[int, str]
-) -> None:
-    """Write that captures were ordered, in one statement.
-
-    Args:
-        places: where, by capture.
-    """
-    await conn.execute(
-        insert(history)
-        .values(
-            [
-                {
-                    "account_id": account_id,
-                    "session_id": session_id,
-                    "capture": capture,
-                    "event": "ordered",
-                    "state_after": CaptureState.ORDERED,
-                    "message": place,
-                }
-                for capture, place in places.items()
-            ]
-        )
-        # The same notice many times in one transaction is told once.
-        .returning(func.pg_notify(CHANNEL, session_id))
-    )
 
 
 async def of_session(

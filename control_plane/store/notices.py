@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from control_plane.store.database import Database
 
 CHANNEL = "isoprof"
-# The payload that says: there is an order or a stop to send. Any other payload is a session id.
+# The payloads that say: there is an order to send, or a stop. Any other payload is a session id.
 DISPATCH = "dispatch"
+STOPS = "stops"
 _RECONNECT_S = 0.5
 # InternalClientError: the driver's, when the connection is cut while it sends a statement.
 LOST = (
@@ -74,7 +75,7 @@ class Notices:
 
     @contextmanager
     def watch(self, what: str) -> Iterator[Watch]:
-        """Watch a session, by its id, or ``DISPATCH``."""
+        """Watch a session, by its id, or ``DISPATCH``, or ``STOPS``."""
         watch = Watch()
         self._watches.setdefault(what, set()).add(watch)
         try:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
+from sqlalchemy import ARRAY, Text, bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from contract.messages import CaptureState, SliceHolds
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
+    from sqlalchemy.engine import RowMapping
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from contract.messages import UploadManifest
@@ -59,22 +60,82 @@ class StoredProfile:
 async def add(conn: AsyncConnection, capture: Capture, manifest: UploadManifest, blob: str) -> None:
     """Insert a capture's profile; one that is there already stays as it is."""
     await conn.execute(
-        insert(profiles)
-        .values(
-            account_id=capture.account_id,
-            session_id=capture.session_id,
-            capture=capture.capture,
-            isolate_id=manifest.isolate_id,
-            blob=blob,
-            sha256=manifest.sha256,
-            size_bytes=manifest.size_bytes,
-            samples=manifest.samples,
-            window_ms=manifest.window_ms,
-            slices=[asdict(s) for s in manifest.slices],
-            truncated=manifest.truncated,
-        )
-        .on_conflict_do_nothing(index_elements=["account_id", "session_id", "capture"])
+        _ADD,
+        {
+            "new_account_id": capture.account_id,
+            "new_session_id": capture.session_id,
+            "new_capture": capture.capture,
+            "new_isolate_id": manifest.isolate_id,
+            "new_blob": blob,
+            "new_sha256": manifest.sha256,
+            "new_size_bytes": manifest.size_bytes,
+            "new_samples": manifest.samples,
+            "new_window_ms": manifest.window_ms,
+            "new_slices": [asdict(s) for s in manifest.slices],
+            "new_truncated": manifest.truncated,
+        },
     )
+
+
+_GIVEN = (
+    "account_id",
+    "session_id",
+    "capture",
+    "isolate_id",
+    "blob",
+    "sha256",
+    "size_bytes",
+    "samples",
+    "window_ms",
+    "slices",
+    "truncated",
+)
+_ADD = (
+    insert(profiles)
+    .values({name: bindparam(f"new_{name}") for name in _GIVEN})
+    .on_conflict_do_nothing(index_elements=["account_id", "session_id", "capture"])
+)
+_STORED = select(
+    profiles.c.account_id,
+    profiles.c.session_id,
+    profiles.c.capture,
+    profiles.c.blob,
+    profiles.c.sha256,
+    profiles.c.size_bytes,
+    profiles.c.samples,
+    profiles.c.window_ms,
+    profiles.c.slices,
+    profiles.c.truncated,
+    profiles.c.created_at,
+    captures.c.datacenter,
+    captures.c.metal_id,
+    profiles.c.isolate_id,
+    captures.c.version_id,
+    (captures.c.state != CaptureState.UPLOADED).label("late"),
+).select_from(
+    profiles.join(
+        captures,
+        (captures.c.account_id == profiles.c.account_id)
+        & (captures.c.session_id == profiles.c.session_id)
+        & (captures.c.capture == profiles.c.capture),
+    )
+)
+_OF_CAPTURE = _STORED.where(
+    profiles.c.account_id == bindparam("of_account"),
+    profiles.c.session_id == bindparam("of_session"),
+    profiles.c.capture == bindparam("of_capture"),
+)
+_OF_SESSIONS = _STORED.where(
+    profiles.c.account_id == bindparam("of_account"),
+    profiles.c.session_id == func.any(bindparam("of_sessions", type_=ARRAY(Text))),
+    # A late upload of a capture given up is attached; it is not the session's profile.
+).order_by(profiles.c.session_id, captures.c.state != CaptureState.UPLOADED, profiles.c.capture)
+
+
+def _stored(row: RowMapping) -> StoredProfile:
+    values = dict(row)
+    values["slices"] = tuple(SliceHolds(**s) for s in values["slices"])
+    return StoredProfile(**values)
 
 
 async def of_session(
@@ -88,43 +149,10 @@ async def of_sessions(
     conn: AsyncConnection, account_id: str, session_ids: Collection[str]
 ) -> dict[str, tuple[StoredProfile, ...]]:
     """Read the profiles of several sessions, in the order of ``of_session``; none has no entry."""
-    joined = profiles.join(
-        captures,
-        (captures.c.account_id == profiles.c.account_id)
-        & (captures.c.session_id == profiles.c.session_id)
-        & (captures.c.capture == profiles.c.capture),
-    )
     rows = await conn.execute(
-        select(
-            profiles.c.account_id,
-            profiles.c.session_id,
-            profiles.c.capture,
-            profiles.c.blob,
-            profiles.c.sha256,
-            profiles.c.size_bytes,
-            profiles.c.samples,
-            profiles.c.window_ms,
-            profiles.c.slices,
-            profiles.c.truncated,
-            profiles.c.created_at,
-            captures.c.datacenter,
-            captures.c.metal_id,
-            profiles.c.isolate_id,
-            captures.c.version_id,
-            (captures.c.state != CaptureState.UPLOADED).label("late"),
-        )
-        .select_from(joined)
-        .where(profiles.c.account_id == account_id, profiles.c.session_id.in_(session_ids))
-        # A late upload of a capture given up is attached; it is not the session's profile.
-        .order_by(
-            profiles.c.session_id, captures.c.state != CaptureState.UPLOADED, profiles.c.capture
-        )
+        _OF_SESSIONS, {"of_account": account_id, "of_sessions": list(session_ids)}
     )
-    found = []
-    for row in rows.mappings():
-        values = dict(row)
-        values["slices"] = tuple(SliceHolds(**s) for s in values["slices"])
-        found.append(StoredProfile(**values))
+    found = map(_stored, rows.mappings())
     return {session: tuple(own) for session, own in groupby(found, lambda p: p.session_id)}
 
 
@@ -132,8 +160,12 @@ async def of_capture(
     conn: AsyncConnection, account_id: str, session_id: str, capture: int
 ) -> StoredProfile | None:
     """Read one capture's profile."""
-    stored = await of_session(conn, account_id, session_id)
-    return next((p for p in stored if p.capture == capture), None)
+    rows = await conn.execute(
+        _OF_CAPTURE,
+        {"of_account": account_id, "of_session": session_id, "of_capture": capture},
+    )
+    row = rows.mappings().one_or_none()
+    return _stored(row) if row is not None else None
 
 
 @dataclass(frozen=True, kw_only=True)

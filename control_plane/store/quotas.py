@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
-from control_plane.quota import Spent
+from control_plane.quota import AtMost, Spent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,7 +36,22 @@ _SPENT = text(
     ORDER BY s.created_at
     """
 )
+_AT_MOST = text(
+    """
+    SELECT count(*) FILTER (WHERE ended_at IS NULL) AS live, count(*) AS made,
+           coalesce(sum(duration_ms::bigint * isolates), 0)::bigint AS asked_ms
+    FROM sessions
+    WHERE account_id = :account_id
+      AND (created_at > now() - interval '1 hour' OR ended_at IS NULL)
+    """
+)
 _NOW = text("SELECT clock_timestamp()")
+
+
+async def at_most(conn: AsyncConnection, account_id: str) -> AtMost:
+    """Count what an account has used, without looking at what became of each session."""
+    rows = await conn.execute(_AT_MOST, {"account_id": account_id})
+    return AtMost(**rows.mappings().one())
 
 
 async def spent(conn: AsyncConnection, account_id: str) -> tuple[datetime, tuple[Spent, ...]]:

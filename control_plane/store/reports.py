@@ -4,18 +4,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from sqlalchemy import bindparam, select
+
 from contract.faults import Reason
 from contract.messages import CaptureReport, CaptureState
 from control_plane.session import CaptureEvent, SessionEvent
-from control_plane.store import captures, history, sessions
+from control_plane.store import captures, history, sessions, tables
 from control_plane.store.captures import Capture, Stop
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
+    from contract.messages import CaptureKey
     from control_plane.store.sessions import Session
 
 _IMPOSTOR = "impostor"
+# Both rows locked, so that both are read as they are once the lock is had.
+_PAIR = (
+    select(
+        *(column.label(f"s_{column.name}") for column in sessions.COLUMNS),
+        *(column.label(f"c_{column.name}") for column in captures.COLUMNS),
+    )
+    .select_from(
+        tables.sessions.join(
+            tables.captures,
+            (tables.captures.c.account_id == tables.sessions.c.account_id)
+            & (tables.captures.c.session_id == tables.sessions.c.session_id),
+        )
+    )
+    .where(
+        tables.sessions.c.session_id == bindparam("of_session"),
+        tables.captures.c.capture == bindparam("of_capture"),
+    )
+    .with_for_update(of=(tables.sessions, tables.captures))
+)
+
+
+async def lock(conn: AsyncConnection, key: CaptureKey) -> tuple[Session, Capture] | None:
+    """Lock a capture's session, and read both as they are now; None when there is none.
+
+    For agents' words alone: they know no account.
+    """
+    rows = await conn.execute(_PAIR, {"of_session": key.session_id, "of_capture": key.capture})
+    row = rows.mappings().one_or_none()
+    if row is None:
+        return None
+    return sessions.from_row(row, "s_"), captures.from_row(row, "c_")
 
 
 async def accept(

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, exists, func, literal, or_, select, true, tuple_, update
+from sqlalchemy import (
+    Float,
+    Interval,
+    and_,
+    bindparam,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from contract.faults import Reason
@@ -14,14 +25,16 @@ from contract.messages import Actor, CaptureState, ProfileType
 from control_plane.session import LIVE_STATES, SessionEvent, SessionState, advance
 from control_plane.store import history
 from control_plane.store.notices import CHANNEL, DISPATCH
+from control_plane.store.switches import DISPATCH_ON
 from control_plane.store.tables import captures, sessions
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, FromClause, Select
     from sqlalchemy.engine import RowMapping
     from sqlalchemy.ext.asyncio import AsyncConnection
+    from sqlalchemy.sql.dml import ReturningUpdate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,20 +114,8 @@ class Wanted:
     weight: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Filter:
-    """Which sessions a list shows; None does not restrict. All but ``version_prefix`` are exact."""
-
-    worker_id: str | None = None
-    version_prefix: str | None = None
-    profile_type: ProfileType | None = None
-    state: SessionState | None = None
-    origin: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-_COLUMNS: tuple[ColumnElement[Any], ...] = (
+# What ``from_row`` needs of a row.
+COLUMNS: tuple[ColumnElement[Any], ...] = (
     sessions.c.account_id,
     sessions.c.session_id,
     sessions.c.state,
@@ -144,12 +145,14 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
     sessions.c.ended_at,
     func.clock_timestamp().label("read_at"),
 )
+_NAMES = tuple(column.name for column in COLUMNS)
 
 _NO_LEASE: dict[str, None] = {"lease_owner": None, "lease_until": None}
 
 
-def _session(row: RowMapping) -> Session:
-    values = dict(row)
+def from_row(row: RowMapping, prefix: str = "") -> Session:
+    """Build a session of a row that has ``COLUMNS``, each name after ``prefix``."""
+    values = {name: row[prefix + name] for name in _NAMES}
     namespace_id, actor_id = values.pop("namespace_id"), values.pop("actor_id")
     values["actor"] = (
         Actor(namespace_id=namespace_id, actor_id=actor_id) if namespace_id is not None else None
@@ -162,55 +165,11 @@ def _session(row: RowMapping) -> Session:
     return Session(**values)
 
 
-async def add(conn: AsyncConnection, wanted: Wanted) -> Session:
-    """Insert a queued session, due at once; one that is there already is returned."""
-    actor = wanted.actor
-    inserted = await conn.execute(
-        insert(sessions)
-        .values(
-            account_id=wanted.account_id,
-            session_id=wanted.session_id,
-            state=SessionState.QUEUED,
-            origin=wanted.origin,
-            worker_id=wanted.worker_id,
-            worker_name=wanted.worker_name,
-            version_id=wanted.version_id,
-            profile_type=wanted.profile_type,
-            duration_ms=wanted.duration_ms,
-            sampling_interval_us=wanted.sampling_interval_us,
-            namespace_id=actor.namespace_id if actor else None,
-            actor_id=actor.actor_id if actor else None,
-            actor_name=wanted.actor_name,
-            labels=wanted.labels,
-            isolates=wanted.isolates,
-            datacenters=list(wanted.datacenters),
-            deadline_at=func.now() + timedelta(milliseconds=wanted.lifetime_ms),
-            order_due_at=func.now(),
-            turn=_turn(wanted),
-        )
-        .on_conflict_do_nothing(index_elements=["account_id", "session_id"])
-        .returning(*_COLUMNS)
-    )
-    row = inserted.mappings().one_or_none()
-    if row is None:
-        return await _there(conn, wanted)
-    await history.record(
-        conn,
-        wanted.account_id,
-        wanted.session_id,
-        event="admitted",
-        state_before=None,
-        state_after=SessionState.QUEUED,
-        due=True,
-    )
-    return _session(row)
-
-
-def _turn(wanted: Wanted) -> ColumnElement[float]:
-    """Place a session among all that are due, so that accounts take turns by their weights.
+def _turn() -> ColumnElement[float]:
+    """Place a new session among all that are due, so that accounts take turns by their weights.
 
     Start-time fair queueing: an account that has nothing due joins where dispatch is now; one that
-    has goes behind its own last, by what this session costs over its weight.
+    has goes behind its own last, by what this session costs over its weight (``step``).
     """
     mine, all_due = sessions.alias("mine"), sessions.alias("all_due")
     now_at = (
@@ -222,12 +181,63 @@ def _turn(wanted: Wanted) -> ColumnElement[float]:
     )
     own_last = (
         select(func.max(mine.c.turn))
-        .where(mine.c.account_id == wanted.account_id, mine.c.order_due_at.is_not(None))
+        .where(mine.c.account_id == bindparam("new_account_id"), mine.c.order_due_at.is_not(None))
         .scalar_subquery()
     )
     # NULLs do not count: of what is not there, the other decides.
-    step = wanted.isolates / wanted.weight
+    step = bindparam("step", type_=Float)
     return func.coalesce(func.greatest(now_at, own_last + step), 0.0)
+
+
+_GIVEN = (
+    "account_id",
+    "session_id",
+    "origin",
+    "worker_id",
+    "worker_name",
+    "version_id",
+    "profile_type",
+    "duration_ms",
+    "sampling_interval_us",
+    "namespace_id",
+    "actor_id",
+    "actor_name",
+    "labels",
+    "isolates",
+    "datacenters",
+)
+_ADD = history.with_entry(
+    insert(sessions)
+    .values(
+        {name: bindparam(f"new_{name}") for name in _GIVEN}
+        | {
+            "state": SessionState.QUEUED,
+            "deadline_at": func.now() + bindparam("lifetime", type_=Interval),
+            "order_due_at": func.now(),
+            "turn": _turn(),
+        }
+    )
+    .on_conflict_do_nothing(index_elements=["account_id", "session_id"])
+    .returning(*COLUMNS)
+    .cte("made"),
+    due=True,
+)
+
+
+async def add(conn: AsyncConnection, wanted: Wanted) -> Session:
+    """Insert a queued session, due at once; one that is there already is returned."""
+    actor = wanted.actor
+    given = {
+        **{f"new_{name}": getattr(wanted, name, None) for name in _GIVEN},
+        "new_namespace_id": actor.namespace_id if actor else None,
+        "new_actor_id": actor.actor_id if actor else None,
+        "new_datacenters": list(wanted.datacenters),
+        "lifetime": timedelta(milliseconds=wanted.lifetime_ms),
+        "step": wanted.isolates / wanted.weight,
+    }
+    told = history.entry(event="admitted", state_before=None, state_after=SessionState.QUEUED)
+    row = (await conn.execute(_ADD, given | told)).mappings().one_or_none()
+    return from_row(row) if row is not None else await _there(conn, wanted)
 
 
 async def _there(conn: AsyncConnection, wanted: Wanted) -> Session:
@@ -237,78 +247,20 @@ async def _there(conn: AsyncConnection, wanted: Wanted) -> Session:
     return session
 
 
+_IS = (
+    sessions.c.account_id == bindparam("of_account"),
+    sessions.c.session_id == bindparam("of_session"),
+)
+_ONE = select(*COLUMNS).where(*_IS)
+_LOCK_OWN = _ONE.with_for_update()
+_LOCK = select(*COLUMNS).where(_IS[1]).with_for_update()
+
+
 async def read(conn: AsyncConnection, account_id: str, session_id: str) -> Session | None:
     """Read one session of an account."""
-    rows = await conn.execute(
-        select(*_COLUMNS).where(
-            sessions.c.account_id == account_id, sessions.c.session_id == session_id
-        )
-    )
+    rows = await conn.execute(_ONE, {"of_account": account_id, "of_session": session_id})
     row = rows.mappings().one_or_none()
-    return _session(row) if row is not None else None
-
-
-async def page(
-    conn: AsyncConnection,
-    account_id: str,
-    only: Filter,
-    *,
-    limit: int,
-    after: tuple[datetime, str] | None = None,
-) -> tuple[Session, ...]:
-    """Return an account's sessions, newest first.
-
-    Args:
-        after: ``(created_at, session_id)`` of the last one of the page before.
-    """
-    return await _page(conn, sessions.c.account_id == account_id, only, limit, after)
-
-
-async def page_of_all(
-    conn: AsyncConnection,
-    account_id: str | None,
-    only: Filter,
-    *,
-    limit: int,
-    after: tuple[datetime, str] | None = None,
-) -> tuple[Session, ...]:
-    """Return sessions across accounts, newest first. For operators alone.
-
-    Args:
-        account_id: only this account's; None: everybody's.
-    """
-    whose = true() if account_id is None else sessions.c.account_id == account_id
-    return await _page(conn, whose, only, limit, after)
-
-
-async def _page(
-    conn: AsyncConnection,
-    whose: ColumnElement[bool],
-    only: Filter,
-    limit: int,
-    after: tuple[datetime, str] | None,
-) -> tuple[Session, ...]:
-    exact = {
-        sessions.c.worker_id: only.worker_id,
-        sessions.c.profile_type: only.profile_type,
-        sessions.c.state: only.state,
-        sessions.c.origin: only.origin,
-    }
-    query = select(*_COLUMNS).where(whose)
-    query = query.where(*(column == value for column, value in exact.items() if value is not None))
-    if only.version_prefix is not None:
-        query = query.where(sessions.c.version_id.startswith(only.version_prefix, autoescape=True))
-    if only.since is not None:
-        query = query.where(sessions.c.created_at >= only.since)
-    if only.until is not None:
-        query = query.where(sessions.c.created_at < only.until)
-    if after is not None:
-        place = tuple_(literal(after[0]), literal(after[1]))
-        query = query.where(tuple_(sessions.c.created_at, sessions.c.session_id) < place)
-    rows = await conn.execute(
-        query.order_by(sessions.c.created_at.desc(), sessions.c.session_id.desc()).limit(limit)
-    )
-    return tuple(_session(row) for row in rows.mappings())
+    return from_row(row) if row is not None else None
 
 
 async def account_of(conn: AsyncConnection, session_id: str) -> str | None:
@@ -327,12 +279,12 @@ async def lock(
         account_id: given by every caller that speaks for an account; agents know the session id
             alone.
     """
-    query = select(*_COLUMNS).where(sessions.c.session_id == session_id).with_for_update()
-    if account_id is not None:
-        query = query.where(sessions.c.account_id == account_id)
-    rows = await conn.execute(query)
+    if account_id is None:
+        rows = await conn.execute(_LOCK, {"of_session": session_id})
+    else:
+        rows = await conn.execute(_LOCK_OWN, {"of_account": account_id, "of_session": session_id})
     row = rows.mappings().one_or_none()
-    return _session(row) if row is not None else None
+    return from_row(row) if row is not None else None
 
 
 async def move(
@@ -356,40 +308,61 @@ async def move(
     state = advance(session.state, event)
     if state is None:
         return None
-    values: dict[str, Any] = {"state": state}
-    if event is SessionEvent.ACCEPTED and session.isolates == 1:
-        values |= {"order_due_at": None, **_NO_LEASE}
-    elif state is session.state:
+    rests = event is SessionEvent.ACCEPTED and session.isolates == 1
+    if state is session.state and not rests:
         return None
-    if state not in LIVE_STATES:
+    values: dict[str, Any] = {
+        "of_account": session.account_id,
+        "of_session": session.session_id,
+        "old_state": session.state,
+        "new_state": state,
+    }
+    over = state not in LIVE_STATES
+    if over:
         values |= {
-            "ended_at": func.now(),
-            "order_due_at": None,
-            **_NO_LEASE,
-            "reason": reason,
-            "message": message,
-            "retry_after_s": retry_after_s,
+            "new_reason": reason,
+            "new_message": message,
+            "new_retry_after_s": retry_after_s,
         }
-    changed = await conn.execute(
-        update(sessions)
-        .where(*_is(session), sessions.c.state == session.state)
-        .values(**values)
-        .returning(*_COLUMNS)
-    )
-    row = changed.mappings().one_or_none()
-    if row is None or state is session.state:
+    if state is session.state:
+        await conn.execute(_moving(rests=rests, over=over), values)
         return None
-    await history.record(
-        conn,
-        session.account_id,
-        session.session_id,
+    told = history.entry(
         event=event,
         state_before=session.state,
         state_after=state,
         reason=reason,
         message=message,
     )
-    return _session(row)
+    changed = await conn.execute(_moving_told(rests=rests, over=over), values | told)
+    row = changed.mappings().one_or_none()
+    return from_row(row) if row is not None else None
+
+
+@cache
+def _moving(*, rests: bool, over: bool) -> ReturningUpdate[Any]:
+    """The statement of ``move``, built once for each shape."""
+    values: dict[str, Any] = {"state": bindparam("new_state")}
+    if rests or over:
+        values |= {"order_due_at": None, **_NO_LEASE}
+    if over:
+        values |= {
+            "ended_at": func.now(),
+            "reason": bindparam("new_reason"),
+            "message": bindparam("new_message"),
+            "retry_after_s": bindparam("new_retry_after_s"),
+        }
+    return (
+        update(sessions)
+        .where(*_IS, sessions.c.state == bindparam("old_state"))
+        .values(**values)
+        .returning(*COLUMNS)
+    )
+
+
+@cache
+def _moving_told(*, rests: bool, over: bool) -> Select[Any]:
+    return history.with_entry(_moving(rests=rests, over=over).cte("moved"))
 
 
 def _is(session: Session) -> tuple[ColumnElement[bool], ...]:
@@ -399,30 +372,58 @@ def _is(session: Session) -> tuple[ColumnElement[bool], ...]:
     )
 
 
-async def claim(conn: AsyncConnection, owner: str, *, lease_ms: int) -> Session | None:
-    """Take the lease of the session whose turn it is and that nobody else holds."""
+def _claiming() -> ReturningUpdate[Any]:
+    def is_free(these: FromClause) -> ColumnElement[bool]:
+        unleased = or_(these.c.lease_until.is_(None), these.c.lease_until < func.now())
+        return and_(these.c.order_due_at <= func.now(), unleased)
+
+    others = sessions.alias("others")
+    more = exists().where(is_free(others), others.c.session_id != sessions.c.session_id)
     due = (
         select(sessions.c.account_id, sessions.c.session_id)
-        .where(
-            sessions.c.order_due_at <= func.now(),
-            or_(sessions.c.lease_until.is_(None), sessions.c.lease_until < func.now()),
-        )
+        .where(is_free(sessions))
         .order_by(sessions.c.turn, sessions.c.order_due_at)
         .limit(1)
         .with_for_update(skip_locked=True)
         .cte("due")
     )
-    claimed = await conn.execute(
+    return (
         update(sessions)
         .where(sessions.c.account_id == due.c.account_id, sessions.c.session_id == due.c.session_id)
         .values(
-            lease_owner=owner,
-            lease_until=func.now() + timedelta(milliseconds=lease_ms),
+            lease_owner=bindparam("owner"),
+            lease_until=func.now() + bindparam("lease", type_=Interval),
         )
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS, more.label("more"), DISPATCH_ON.label("dispatch_on"))
+    )
+
+
+_CLAIM = _claiming()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """A session whose lease was taken, and how things stood then.
+
+    Args:
+        more: others were due and free.
+        dispatch_on: orders may go out.
+    """
+
+    session: Session
+    more: bool
+    dispatch_on: bool
+
+
+async def claim(conn: AsyncConnection, owner: str, *, lease_ms: int) -> Claimed | None:
+    """Take the lease of the session whose turn it is and that nobody else holds."""
+    claimed = await conn.execute(
+        _CLAIM, {"owner": owner, "lease": timedelta(milliseconds=lease_ms)}
     )
     row = claimed.mappings().one_or_none()
-    return _session(row) if row is not None else None
+    if row is None:
+        return None
+    return Claimed(session=from_row(row), more=row["more"], dispatch_on=row["dispatch_on"])
 
 
 async def holds_lease(conn: AsyncConnection, session: Session, owner: str) -> bool:
@@ -444,13 +445,6 @@ async def renew(conn: AsyncConnection, session: Session, owner: str, *, lease_ms
         .values(lease_until=func.now() + timedelta(milliseconds=lease_ms))
     )
     return bool(renewed.rowcount)
-
-
-async def counted(conn: AsyncConnection, session: Session, more: int = 1) -> Session:
-    """Count captures that were ordered."""
-    now = session.captures + more
-    await conn.execute(update(sessions).where(*_is(session)).values(captures=now))
-    return replace(session, captures=now)
 
 
 async def fewer(conn: AsyncConnection, session: Session, reason: Reason, message: str) -> Session:
@@ -517,10 +511,10 @@ async def overdue(conn: AsyncConnection, *, grace_ms: int, limit: int) -> tuple[
         ~exists().where(*own, captures.c.ended_at.is_(None)),
     )
     rows = await conn.execute(
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(sessions.c.ended_at.is_(None), sessions.c.deadline_at < func.now(), ~being_merged)
         .order_by(sessions.c.deadline_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    return tuple(_session(row) for row in rows.mappings())
+    return tuple(from_row(row) for row in rows.mappings())

@@ -3,42 +3,71 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
 
 from control_plane.placement import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from contract.messages import Actor, ActorSighting, Sighting
+    from contract.messages import Actor, ActorSighting, Report, Sighting
 
-# One statement for a whole report. Sorted by key, so that two reports never wait for each other in
-# a circle.
-_UPSERT = text(
-    """
+# Sorted by key, so that two reports never wait for each other in a circle.
+_KEEP = """
     INSERT INTO sightings AS old (version_id, metal_id, account_id, worker_id, executions, ran_at,
                                   isolates, free_isolates, shared, held_until)
-    SELECT version_id, :metal_id, account_id, worker_id, executions,
+    SELECT version_id, metal_id, account_id, worker_id, executions,
            now() - idle_ms * interval '1 millisecond', isolates, free_isolates, shared,
            CASE WHEN held_ms > 0 THEN now() + held_ms * interval '1 millisecond' END
-    FROM unnest(CAST(:version_id AS text[]), CAST(:account_id AS text[]), CAST(:worker_id AS
-    text[]),
+    FROM unnest(CAST(:version_id AS text[]), CAST(:on_metal AS text[]),
+                CAST(:account_id AS text[]), CAST(:worker_id AS text[]),
                 CAST(:executions AS bigint[]), CAST(:idle_ms AS bigint[]),
                 CAST(:isolates AS integer[]), CAST(:free_isolates AS integer[]),
                 CAST(:shared AS boolean[]), CAST(:held_ms AS integer[]))
-         AS new (version_id, account_id, worker_id, executions, idle_ms,
+         AS new (version_id, metal_id, account_id, worker_id, executions, idle_ms,
                  isolates, free_isolates, shared, held_ms)
+    {only_if}
     ON CONFLICT (version_id, metal_id, account_id) DO UPDATE SET
         worker_id = excluded.worker_id, executions = excluded.executions,
         ran_at = greatest(old.ran_at, excluded.ran_at), isolates = excluded.isolates,
         free_isolates = excluded.free_isolates, shared = excluded.shared,
         held_until = excluded.held_until
-    """
+"""
+_UPSERT = text(_KEEP.format(only_if=""))
+# Whole reports that bring nothing new, in one statement: most are.
+_REFRESH_TEXT = """
+    WITH told AS (
+        SELECT * FROM unnest(CAST(:metal_id AS text[]), CAST(:epoch AS bigint[]),
+                             CAST(:datacenter AS text[]), CAST(:address AS text[]),
+                             CAST(:max_captures AS integer[]))
+                      AS t (metal_id, epoch, datacenter, address, max_captures)
+    ), known AS (
+        SELECT r.metal_id, t.epoch
+        FROM told AS t
+        JOIN metals AS m ON m.metal_id = t.metal_id AND m.epoch = t.epoch
+            AND m.datacenter = t.datacenter AND m.address = t.address
+            AND m.max_captures = t.max_captures
+        JOIN metal_reports AS r ON r.metal_id = t.metal_id AND r.epoch = t.epoch
+        ORDER BY r.metal_id FOR UPDATE OF r
+    ), heard AS (
+        UPDATE metal_reports AS r SET reported_at = now()
+        FROM known AS k WHERE r.metal_id = k.metal_id
+        RETURNING r.metal_id, r.epoch
+    ), kept AS ({kept})
+    SELECT metal_id, EXISTS (SELECT 1 FROM captures AS c
+                             WHERE c.metal_id = heard.metal_id AND c.ended_at IS NULL
+                               AND c.epoch < heard.epoch) AS forgotten
+    FROM heard
+"""
+_REFRESH = text(
+    _REFRESH_TEXT.format(
+        kept=_KEEP.format(only_if="WHERE metal_id IN (SELECT heard.metal_id FROM heard)")
+    )
 )
 # When it ran stays true though it is loaded no more; that is what tells the two refusals apart.
 _UNLOAD_ALL = text(
@@ -79,10 +108,15 @@ _CANDIDATES = text(
     LEFT JOIN metal_reports r ON r.metal_id = s.metal_id
     LEFT JOIN LATERAL (
         SELECT count(*) AS on_metal, count(*) FILTER (WHERE c.version_id = s.version_id) AS here,
-               min(c.ends_at) FILTER (WHERE c.version_id = s.version_id) AS end_here,
-               min(c.ends_at) AS end_on_metal
-        FROM captures c
-        WHERE c.metal_id = s.metal_id AND c.ended_at IS NULL AND c.freed_at IS NULL
+               min(c.frees_at) FILTER (WHERE c.version_id = s.version_id) AS end_here,
+               min(c.frees_at) AS end_on_metal
+        FROM (
+            -- One whose agent is being told to end it holds its isolate for a moment more.
+            SELECT version_id,
+                   CASE WHEN stop IS NULL THEN ends_at ELSE least(ends_at, now()) END AS frees_at
+            FROM captures
+            WHERE metal_id = s.metal_id AND ended_at IS NULL AND freed_at IS NULL
+        ) c
     ) live ON true
     WHERE s.version_id = :version_id AND s.account_id = :account_id AND s.worker_id = :worker_id
       AND (CAST(:only_metal AS text) IS NULL OR s.metal_id = :only_metal)
@@ -130,26 +164,55 @@ async def keep(
     """Write a report's sightings. A snapshot unloads on this metal whatever it does not name."""
     if snapshot:
         await conn.execute(_UNLOAD_ALL, {"metal_id": metal_id})
+    if sightings:
+        await conn.execute(_UPSERT, _columns([(metal_id, sightings)]))
+
+
+async def refresh(conn: AsyncConnection, reports: Collection[Report]) -> dict[str, bool]:
+    """Write reports that bring nothing new: no snapshots, and of registered versions alone.
+
+    Args:
+        reports: each of another metal.
+
+    Returns:
+        by metal: whether an earlier start of its agent was ordered captures that are live here. Of
+            a metal that is not known as it tells of itself nothing was written, and it is not
+            there.
+    """
+    metals = [report.metal for report in reports]
+    told = {
+        "metal_id": [metal.metal_id for metal in metals],
+        "epoch": [metal.epoch for metal in metals],
+        "datacenter": [metal.datacenter for metal in metals],
+        "address": [metal.address for metal in metals],
+        "max_captures": [metal.max_captures for metal in metals],
+    }
+    seen = _columns([(report.metal.metal_id, report.sightings) for report in reports])
+    rows = await conn.execute(_REFRESH, told | seen)
+    return {row.metal_id: row.forgotten for row in rows}
+
+
+def _columns(of_metals: Iterable[tuple[str, Sequence[Sighting]]]) -> dict[str, list[Any]]:
     # A statement may touch a row once: of doubles the last counts.
-    seen = {(s.version_id, s.account_id): s for s in sightings}
-    rows = [seen[key] for key in sorted(seen)]
-    if not rows:
-        return
-    await conn.execute(
-        _UPSERT,
-        {
-            "metal_id": metal_id,
-            "version_id": [s.version_id for s in rows],
-            "account_id": [s.account_id for s in rows],
-            "worker_id": [s.worker_id for s in rows],
-            "executions": [s.executions for s in rows],
-            "idle_ms": [s.idle_ms for s in rows],
-            "isolates": [s.isolates for s in rows],
-            "free_isolates": [s.free_isolates for s in rows],
-            "shared": [s.shared for s in rows],
-            "held_ms": [s.held_ms for s in rows],
-        },
-    )
+    seen = {
+        (s.version_id, metal_id, s.account_id): s
+        for metal_id, sightings in of_metals
+        for s in sightings
+    }
+    keys = sorted(seen)
+    rows = [seen[key] for key in keys]
+    return {
+        "on_metal": [metal_id for _, metal_id, _ in keys],
+        "version_id": [s.version_id for s in rows],
+        "account_id": [s.account_id for s in rows],
+        "worker_id": [s.worker_id for s in rows],
+        "executions": [s.executions for s in rows],
+        "idle_ms": [s.idle_ms for s in rows],
+        "isolates": [s.isolates for s in rows],
+        "free_isolates": [s.free_isolates for s in rows],
+        "shared": [s.shared for s in rows],
+        "held_ms": [s.held_ms for s in rows],
+    }
 
 
 async def keep_actors(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select, true
 from sqlalchemy.dialects.postgresql import insert
 
 from control_plane.store.notices import CHANNEL, DISPATCH
@@ -15,6 +15,7 @@ from control_plane.store.operator_tables import switches
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from sqlalchemy import ColumnElement
     from sqlalchemy.ext.asyncio import AsyncConnection
 
 
@@ -34,13 +35,20 @@ class Position:
     changed_at: datetime | None = None
 
 
+_ONE = select(switches.c.turned_on, switches.c.reason, switches.c.changed_at).where(
+    switches.c.name == bindparam("of_name")
+)
+
+
+# For statements that have something else to read as well.
+DISPATCH_ON: ColumnElement[bool] = func.coalesce(
+    select(switches.c.turned_on).where(switches.c.name == Switch.DISPATCH).scalar_subquery(), true()
+)
+
+
 async def read(conn: AsyncConnection, switch: Switch) -> Position:
     """Read a switch."""
-    rows = await conn.execute(
-        select(switches.c.turned_on, switches.c.reason, switches.c.changed_at).where(
-            switches.c.name == switch
-        )
-    )
+    rows = await conn.execute(_ONE, {"of_name": switch})
     row = rows.mappings().one_or_none()
     return Position(**row) if row is not None else Position()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, insert, or_, select, update
+from sqlalchemy import and_, bindparam, func, insert, or_, select, update
 
 from control_plane.store.operator_tables import operator_tokens
 from control_plane.store.tables import tokens
@@ -78,17 +78,18 @@ def _stored(row: Any) -> Stored:
     return Stored(**values)
 
 
+_ACCOUNT_BY_HASH = select(*_OF_ACCOUNT).where(
+    or_(
+        and_(tokens.c.hash == bindparam("by_keyed"), tokens.c.keyed),
+        and_(tokens.c.hash == bindparam("by_plain"), tokens.c.keyed.is_(False)),
+    ),
+    _usable(tokens),
+)
+
+
 async def of_account_by_hash(conn: AsyncConnection, keyed: bytes, plain: bytes) -> Stored | None:
     """Read the usable account token with this hash; ``plain`` finds those of before the key."""
-    rows = await conn.execute(
-        select(*_OF_ACCOUNT).where(
-            or_(
-                and_(tokens.c.hash == keyed, tokens.c.keyed),
-                and_(tokens.c.hash == plain, tokens.c.keyed.is_(False)),
-            ),
-            _usable(tokens),
-        )
-    )
+    rows = await conn.execute(_ACCOUNT_BY_HASH, {"by_keyed": keyed, "by_plain": plain})
     row = rows.mappings().one_or_none()
     return _stored(row) if row is not None else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Select, case, func, literal, or_, select
+from sqlalchemy import Integer, Text, bindparam, case, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
 from control_plane.store.tables import namespaces, versions, workers
@@ -67,17 +67,32 @@ _VERSION = (
 )
 
 
+_BY_NAME_OR_ID = (
+    select(*_WORKER)
+    .where(
+        workers.c.account_id == bindparam("of_account"),
+        or_(workers.c.worker_id == bindparam("named"), workers.c.name == bindparam("named")),
+    )
+    .order_by(case((workers.c.worker_id == bindparam("named"), 0), else_=1))
+    .limit(1)
+)
+_VERSIONS = (
+    select(*_VERSION)
+    .where(
+        versions.c.account_id == bindparam("of_account"),
+        versions.c.worker_id == bindparam("of_worker"),
+    )
+    .order_by(versions.c.created_at.desc(), versions.c.number.desc())
+)
+# Prefixes hold no character that means anything to LIKE: admission lets hex and dashes by.
+_VERSIONS_BY_PREFIX = _VERSIONS.where(
+    versions.c.version_id.like(bindparam("prefix", type_=Text) + "%")
+).limit(bindparam("most", type_=Integer))
+
+
 async def find(conn: AsyncConnection, account_id: str, worker: str) -> Worker | None:
     """Find a Worker by id or by name; where both fit different Workers, the id wins."""
-    rows = await conn.execute(
-        select(*_WORKER)
-        .where(
-            workers.c.account_id == account_id,
-            or_(workers.c.worker_id == worker, workers.c.name == worker),
-        )
-        .order_by(case((workers.c.worker_id == worker, 0), else_=1))
-        .limit(1)
-    )
+    rows = await conn.execute(_BY_NAME_OR_ID, {"of_account": account_id, "named": worker})
     row = rows.mappings().one_or_none()
     return Worker(**row) if row is not None else None
 
@@ -99,19 +114,13 @@ async def page(
     return tuple(Worker(**row) for row in rows.mappings()), total or 0
 
 
-def _versions(account_id: str, worker_id: str) -> Select[tuple[str, str, str, int, datetime]]:
-    return (
-        select(*_VERSION)
-        .where(versions.c.account_id == account_id, versions.c.worker_id == worker_id)
-        .order_by(versions.c.created_at.desc(), versions.c.number.desc())
-    )
-
-
 async def versions_page(
     conn: AsyncConnection, account_id: str, worker_id: str, *, offset: int, limit: int
 ) -> tuple[tuple[Version, ...], int]:
     """Return one page of a Worker's versions, newest first, and how many there are."""
-    rows = await conn.execute(_versions(account_id, worker_id).offset(offset).limit(limit))
+    rows = await conn.execute(
+        _VERSIONS.offset(offset).limit(limit), {"of_account": account_id, "of_worker": worker_id}
+    )
     total = await conn.scalar(
         select(func.count())
         .select_from(versions)
@@ -125,9 +134,8 @@ async def versions_by_prefix(
 ) -> tuple[Version, ...]:
     """Return the versions whose UUID begins with ``prefix`` (empty: all), newest first."""
     rows = await conn.execute(
-        _versions(account_id, worker_id)
-        .where(versions.c.version_id.startswith(prefix, autoescape=True))
-        .limit(limit)
+        _VERSIONS_BY_PREFIX,
+        {"of_account": account_id, "of_worker": worker_id, "prefix": prefix, "most": limit},
     )
     return tuple(Version(**row) for row in rows.mappings())
 

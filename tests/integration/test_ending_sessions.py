@@ -289,6 +289,9 @@ async def test_a_caller_hangs_up_while_its_order_is_out(database_url: str) -> No
         scene.metal.accept.set()
         while (await asyncio.wait_for(scene.metal.stops.get(), 10)) != (order.key, True):
             pass
+        await scene.session_seen(
+            order.key.session_id, lambda seen: seen["captures"][0]["state"] == "stopped"
+        )
         assert (await scene.profile()).status == 200
 
 

@@ -108,9 +108,9 @@ async def claimed(p: Plane, count: int) -> list[str]:
     turns = []
     for _ in range(count):
         async with p.db.begin() as conn:
-            session = await sessions.claim(conn, "r1", lease_ms=60_000)
-            assert session is not None
-            turns.append(session.account_id)
+            taken = await sessions.claim(conn, "r1", lease_ms=60_000)
+            assert taken is not None
+            turns.append(taken.session.account_id)
     return turns
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from contract.faults import Fault, Reason
 from control_plane.session import SessionState
-from control_plane.store import sessions
+from control_plane.store import session_lists
 from control_plane.store.database import Database
 from control_plane.store.notices import DISPATCH, Notices
 from tests.integration.planes import ACCOUNT, plane
@@ -122,19 +122,21 @@ async def test_sessions_are_listed_newest_first_by_cursor_and_filter(database_ur
     async with plane(database_url) as p:
         made = [(await p.admit(origin="sync" if n % 2 else "api")).session_id for n in range(5)]
         async with p.db.read() as conn:
-            first = await sessions.page(conn, ACCOUNT, sessions.Filter(), limit=3)
+            first = await session_lists.page(conn, ACCOUNT, session_lists.Filter(), limit=3)
             last = first[-1]
-            rest = await sessions.page(
+            rest = await session_lists.page(
                 conn,
                 ACCOUNT,
-                sessions.Filter(),
+                session_lists.Filter(),
                 limit=3,
                 after=(last.created_at, last.session_id),
             )
-            sync = await sessions.page(conn, ACCOUNT, sessions.Filter(origin="sync"), limit=9)
-            queued = sessions.Filter(state=SessionState.QUEUED, since=last.created_at)
-            since = await sessions.page(conn, ACCOUNT, queued, limit=9)
-            none = await sessions.page(conn, "b" * 32, sessions.Filter(), limit=9)
+            sync = await session_lists.page(
+                conn, ACCOUNT, session_lists.Filter(origin="sync"), limit=9
+            )
+            queued = session_lists.Filter(state=SessionState.QUEUED, since=last.created_at)
+            since = await session_lists.page(conn, ACCOUNT, queued, limit=9)
+            none = await session_lists.page(conn, "b" * 32, session_lists.Filter(), limit=9)
         assert [s.session_id for s in (*first, *rest)] == made[::-1]
         assert [s.session_id for s in sync] == [made[3], made[1]]
         assert {s.session_id for s in since} == set(made[2:])

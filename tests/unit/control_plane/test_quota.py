@@ -95,3 +95,27 @@ def test_after_the_wait_it_fits_and_just_before_it_does_not(
     if found.retry_after_s > 1:
         early = then - timedelta(seconds=0.5)
         assert quota.judge(ALLOWED, used, wanted_ms=wanted_ms, now=early) is not None
+
+
+@given(
+    used=st.lists(
+        st.builds(
+            spent,
+            st.integers(0, 3599),
+            charged_ms=st.integers(0, 30_000),
+            ends_in_s=st.none() | st.integers(1, 60),
+        ),
+        max_size=6,
+    ),
+    wanted_ms=st.integers(1000, 60_000),
+)
+def test_what_fits_surely_is_never_refused(used: list[Spent], wanted_ms: int) -> None:
+    at_most = quota.AtMost(
+        live=sum(one.live for one in used),
+        made=len(used),
+        asked_ms=sum(one.charged_ms for one in used),
+    )
+    surely = quota.fits_surely(ALLOWED, at_most, wanted_ms)
+    refused = quota.judge(ALLOWED, used, wanted_ms=wanted_ms, now=NOW) is not None
+    # With what was charged being all that was asked for, the two say the same.
+    assert surely is not refused
