@@ -6,7 +6,8 @@ session the rows it can't do without: the session, its capture, the acceptance, 
 ends. From the repository's root: ``python -m bench.orchestration``.
 
 CPU is that of the control plane's and Postgres' processes; what telemetry of all agents costs by
-itself is measured first and taken off.
+itself is measured first and taken off. One account asks for everything, so its quotas are set far
+above that; a session that is refused all the same is counted by its error code, and misses a goal.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import asyncpg
@@ -36,7 +38,7 @@ from services.devfleet.ports import Ports
 from services.devfleet.processes import Child
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 READY_S = 60.0
 SIGHTED_S = 12.0
@@ -44,6 +46,15 @@ WITHIN_S = 30.0
 DURATION_MS = 1_000
 POLL_S = 0.2
 IDLE_S = 10.0
+CANCELS = 50
+# One account asks for all, and its quotas are not what is measured: counted, as in production, but
+# far above what any run asks.
+AMPLE = 1_000_000
+QUOTAS = {
+    "ISOPROF_MAX_CONCURRENT_SESSIONS": str(AMPLE),
+    "ISOPROF_MAX_SESSIONS_PER_HOUR": str(AMPLE),
+    "ISOPROF_MAX_CAPTURE_SECONDS_PER_HOUR": str(AMPLE),
+}
 GOAL_P50_MS, GOAL_P99_MS, GOAL_CANCEL_P99_MS, GOAL_CPU_RATIO = 25.0, 250.0, 1_000.0, 3.0
 
 
@@ -52,39 +63,49 @@ class Figures:
     """One round.
 
     Args:
-        accept_ms, cancel_ms: (p50, p99) of POST -> order accepted and of DELETE -> agent stopped.
+        sessions: admitted, those to cancel aside; accept_ms, rate and cpu_ms are of these alone.
+        accept_ms, cancel_ms: (p50, p99) of POST -> order accepted and of DELETE -> agent stopped;
+            None when every one was refused.
         rate: sessions per second from the first POST to the last order accepted.
-        cpu_ms: per session, telemetry taken off.
+        cpu_ms: per session, telemetry taken off, what refusals cost included; None without any.
         extra_orders: orders beyond one per session.
+        refused: how many were not admitted, by error code, those to cancel included.
     """
 
     history_rows: int
     sessions: int
-    accept_ms: tuple[float, float]
-    cancel_ms: tuple[float, float]
+    accept_ms: tuple[float, float] | None
+    cancel_ms: tuple[float, float] | None
     rate: float
-    cpu_ms: float
+    cpu_ms: float | None
     not_ready: int
     extra_orders: int
+    refused: dict[str, int]
 
 
 class Plane:
-    """The control plane under measurement, its database and its callers."""
+    """The control plane under measurement, its database and its callers.
+
+    Attributes:
+        refused: sessions not admitted since it was last cleared, by error code.
+    """
 
     def __init__(self, url: str, http: aiohttp.ClientSession, seen: Seen, pids: list[int]) -> None:
         self.url = url
         self.http = http
         self.seen = seen
         self.pids = pids
+        self.refused: Counter[str] = Counter()
 
-    async def post(self, version_id: str) -> tuple[str, float]:
-        """Ask for a session; its id and when it was asked."""
+    async def post(self, version_id: str) -> tuple[str, float] | None:
+        """Ask for a session; its id and when it was asked, None when it is refused."""
         body = {"worker": WORKER, "version": version_id, "duration_ms": DURATION_MS}
         asked = time.monotonic()
         async with self.http.post(self.url, json=body) as answer:
             told = await answer.json()
             if answer.status != 202:
-                raise SystemExit(f"refused: {answer.status} {told}")
+                self.refused[str(told["errors"][0]["code"])] += 1
+                return None
         return told["result"]["id"], asked
 
     async def ready(self, session_id: str) -> bool:
@@ -97,9 +118,12 @@ class Plane:
                     return bool(state == "ready")
                 await asyncio.sleep(POLL_S)
 
-    async def cancel(self, version_id: str) -> float:
-        """Milliseconds from DELETE to the stop at the agent."""
-        session_id, _ = await self.post(version_id)
+    async def cancel(self, version_id: str) -> float | None:
+        """Milliseconds from DELETE to the stop at the agent; None when there is none to cancel."""
+        admitted = await self.post(version_id)
+        if admitted is None:
+            return None
+        session_id, _ = admitted
         await self.seen.until(self.seen.accepted, session_id, WITHIN_S)
         await asyncio.sleep(POLL_S)
         asked = time.monotonic()
@@ -114,37 +138,46 @@ async def round_of(
 ) -> Figures:
     """Post at a steady rate, wait for every profile, then cancel some one after another."""
     count = round(rate * seconds)
+    plane.refused.clear()
     orders_before = plane.seen.orders
     cpu_before, began = cpu_ms(plane.pids), time.monotonic()
 
-    async def one(number: int) -> tuple[float, str]:
+    async def one(number: int) -> tuple[float, str] | None:
         await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
-        session_id, asked = await plane.post(known[number % len(known)])
+        admitted = await plane.post(known[number % len(known)])
+        if admitted is None:
+            return None
+        session_id, asked = admitted
         accepted = await plane.seen.until(plane.seen.accepted, session_id, WITHIN_S)
         return (accepted - asked) * 1000, session_id
 
-    accepted = await asyncio.gather(*(one(number) for number in range(count)))
-    settled_s = max(plane.seen.accepted[session_id] for _, session_id in accepted) - began
+    done = await asyncio.gather(*(one(number) for number in range(count)))
+    accepted = [each for each in done if each is not None]
+    ends = [plane.seen.accepted[session_id] for _, session_id in accepted]
+    settled_s = max(ends, default=began) - began
     # Not polled while they run: reading is not what is measured.
     await asyncio.sleep(DURATION_MS / 1000 + POLL_S)
     took = time.monotonic() - began
     spent_ms = cpu_ms(plane.pids) - cpu_before - idle_ms_per_s * took
     well = [await plane.ready(session_id) for _, session_id in accepted]
-    extra = plane.seen.orders - orders_before - count
-    cancels = [await plane.cancel(known[number % len(known)]) for number in range(50)]
+    extra = plane.seen.orders - orders_before - len(accepted)
+    cancels = [await plane.cancel(known[number % len(known)]) for number in range(CANCELS)]
     return Figures(
         history_rows=rows,
-        sessions=count,
+        sessions=len(accepted),
         accept_ms=_spread([ms for ms, _ in accepted]),
-        cancel_ms=_spread(cancels),
-        rate=count / max(settled_s, seconds),
-        cpu_ms=spent_ms / count,
+        cancel_ms=_spread([ms for ms in cancels if ms is not None]),
+        rate=len(accepted) / max(settled_s, seconds),
+        cpu_ms=spent_ms / len(accepted) if accepted else None,
         not_ready=well.count(False),
         extra_orders=extra,
+        refused=dict(plane.refused),
     )
 
 
-def _spread(values: Sequence[float]) -> tuple[float, float]:
+def _spread(values: Sequence[float]) -> tuple[float, float] | None:
+    if not values:
+        return None
     ordered = sorted(values)
     return statistics.median(ordered), ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
 
@@ -212,7 +245,7 @@ async def measure(asked: argparse.Namespace) -> dict[str, object]:
         "telemetry_cpu_ms_per_s": idle_ms_per_s,
         "rounds": [asdict(one) for one in rounds],
         "bare": asdict(bare),
-        "cpu_ratio": rounds[0].cpu_ms / bare.cpu_ms,
+        "cpu_ratio": None if rounds[0].cpu_ms is None else rounds[0].cpu_ms / bare.cpu_ms,
     }
 
 
@@ -228,10 +261,7 @@ def _control_plane(folder: Path, database_url: str, http_at: str, grpc_at: str) 
             "ISOPROF_HTTP_LISTEN": http_at,
             "ISOPROF_GRPC_LISTEN": grpc_at,
             "ISOPROF_GRPC_PLAINTEXT": "loopback",
-            # One account asks for all: its quota is not what is measured.
-            "ISOPROF_MAX_CONCURRENT_SESSIONS": "1000000",
-            "ISOPROF_MAX_SESSIONS_PER_HOUR": "1000000",
-            "ISOPROF_MAX_CAPTURE_SECONDS_PER_HOUR": "1000000",
+            **QUOTAS,
         },
         cwd=ROOT,
     )
@@ -259,6 +289,27 @@ async def _grow(url: str, rows: int, version_id: str) -> None:
         await connection.close()
 
 
+def goals_of(figures: Mapping[str, Any]) -> dict[str, bool]:
+    """Whether each goal is met; one whose figure is missing is not."""
+    goals = {"CPU per session <= 3x the bare loop": _within(figures["cpu_ratio"], GOAL_CPU_RATIO)}
+    for one in figures["rounds"]:
+        at = f"with {one['history_rows']} rows of history"
+        accept_p50, accept_p99 = one["accept_ms"] or (None, None)
+        _, cancel_p99 = one["cancel_ms"] or (None, None)
+        goals |= {
+            f"accepted p50 <= 25 ms {at}": _within(accept_p50, GOAL_P50_MS),
+            f"accepted p99 <= 250 ms {at}": _within(accept_p99, GOAL_P99_MS),
+            f"cancel p99 <= 1 s {at}": _within(cancel_p99, GOAL_CANCEL_P99_MS),
+            # What is left out must not make the rest look fast.
+            f"none refused {at}": not one["refused"],
+        }
+    return goals
+
+
+def _within(value: float | None, goal: float) -> bool:
+    return value is not None and value <= goal
+
+
 def main() -> int:
     """Print the figures; 1 when a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.orchestration")
@@ -268,15 +319,7 @@ def main() -> int:
     parser.add_argument("--history-rows", type=int, default=1_000_000)
     figures = asyncio.run(measure(parser.parse_args()))
     print(json.dumps(figures, indent=1))
-    rounds: list[dict[str, tuple[float, float]]] = figures["rounds"]  # type: ignore[assignment]
-    goals = {"CPU per session <= 3x the bare loop": figures["cpu_ratio"] <= GOAL_CPU_RATIO}  # type: ignore[operator]
-    for one in rounds:
-        at = f"with {one['history_rows']} rows of history"
-        goals |= {
-            f"accepted p50 <= 25 ms {at}": one["accept_ms"][0] <= GOAL_P50_MS,
-            f"accepted p99 <= 250 ms {at}": one["accept_ms"][1] <= GOAL_P99_MS,
-            f"cancel p99 <= 1 s {at}": one["cancel_ms"][1] <= GOAL_CANCEL_P99_MS,
-        }
+    goals = goals_of(figures)
     for name, met in goals.items():
         print(f"goal {name}: {'met' if met else 'MISSED'}")
     return 0 if all(goals.values()) else 1
