@@ -13,6 +13,7 @@ import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from contract import convert, rpc
@@ -209,7 +210,7 @@ async def keep_reporting(agents: Sequence[Agent]) -> None:
 
 def connect(address: str) -> Gateway:
     """The control plane as all agents of this process reach it, in plain text."""
-    return Gateway((address,), SystemClock())
+    return Gateway((address,), SystemClock(), rng=Random(1))
 
 
 def _profile() -> bytes:

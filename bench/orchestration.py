@@ -197,7 +197,7 @@ async def measure(asked: argparse.Namespace) -> dict[str, object]:
         await _once(minted)
         token = minted.events[0]["tokens"][ACCOUNT]
         http_at, grpc_at = ports.take(), ports.take()
-        control_plane = _control_plane(folder, postgres.url, http_at, grpc_at)
+        control_plane = _control_plane(folder, postgres.url, http_at, grpc_at, ports.take())
         control_plane.start()
         stack.push_async_callback(control_plane.stop, 15.0)
         await control_plane.ready(READY_S)
@@ -249,7 +249,9 @@ async def measure(asked: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _control_plane(folder: Path, database_url: str, http_at: str, grpc_at: str) -> Child:
+def _control_plane(
+    folder: Path, database_url: str, http_at: str, grpc_at: str, admin_at: str
+) -> Child:
     return Child(
         "control-plane",
         [sys.executable, "-m", "services.control_plane"],
@@ -260,6 +262,7 @@ def _control_plane(folder: Path, database_url: str, http_at: str, grpc_at: str) 
             "ISOPROF_DATA_DIR": str(folder / "control_plane"),
             "ISOPROF_HTTP_LISTEN": http_at,
             "ISOPROF_GRPC_LISTEN": grpc_at,
+            "ISOPROF_ADMIN_LISTEN": admin_at,
             "ISOPROF_GRPC_PLAINTEXT": "loopback",
             **QUOTAS,
         },

@@ -61,6 +61,7 @@ class Reason(StrEnum):
     ISOLATES_BUSY = "isolates_busy"
     STREAMS_FULL = "streams_full"
     DISPATCH_OFF = "dispatch_off"
+    VERSION_SUSPENDED = "version_suspended"
     STORE_UNAVAILABLE = "store_unavailable"
     AGENT_UNREACHABLE = "agent_unreachable"
     AGENT_RESTARTED = "agent_restarted"
@@ -103,6 +104,7 @@ KIND_OF: dict[Reason, Kind] = {
     Reason.ISOLATES_BUSY: Kind.BUSY,
     Reason.STREAMS_FULL: Kind.BUSY,
     Reason.DISPATCH_OFF: Kind.UNAVAILABLE,
+    Reason.VERSION_SUSPENDED: Kind.UNAVAILABLE,
     Reason.STORE_UNAVAILABLE: Kind.UNAVAILABLE,
     Reason.AGENT_UNREACHABLE: Kind.UNAVAILABLE,
     Reason.AGENT_RESTARTED: Kind.UNAVAILABLE,

@@ -189,7 +189,12 @@ class Dispatch:
             whether more sessions were due, and what is to be sent.
         """
         async with self._db.begin() as conn:
-            claimed = await sessions.claim(conn, self._replica, lease_ms=self._settings.lease_ms)
+            claimed = await sessions.claim(
+                conn,
+                self._replica,
+                lease_ms=self._settings.lease_ms,
+                within_ms=self._settings.breaker_window_ms,
+            )
             if claimed is None:
                 return False, ordering.NOTHING
             step = await ordering.next_step(conn, claimed, self._settings, self._rng)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import structlog
 
 from contract.faults import Fault, Reason
 from contract.messages import CaptureState
-from control_plane import destination, isolates
+from control_plane import breaker, destination, isolates
+from control_plane.placement import WINDING_UP_MS
 from control_plane.session import SessionEvent
 from control_plane.store import captures, drains, sessions
 
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 # Agents tell what ran within seconds.
 _LOOK_AGAIN_MS = 500
+# A hold that is being wound up is waited for, though not for long: whoever comes right after a
+# caller who hung up is not turned away.
+_MOMENT_MS = 100
+_MOMENTS = timedelta(seconds=3)
 
 log = structlog.get_logger(__name__)
 
@@ -74,15 +80,16 @@ async def next_step(conn: Connection, claimed: Claimed, settings: Settings, rng:
     parts = isolates.wanted(session, tried, settings)
     if not parts:
         return await _without_another(conn, session, tried)
-    if not claimed.dispatch_on:
-        if isolates.goes_on(tried):
-            return await _without_another(conn, session, tried)
-        await _end(conn, session, Fault(Reason.DISPATCH_OFF, "Profiling was switched off."))
-        return NOTHING
+    refused = await _refused(conn, claimed, tried, settings)
+    if refused is not None:
+        return refused
     try:
         found = await destination.find(conn, session, tried, len(parts), settings, rng)
     except Fault as fault:
-        await _end(conn, session, isolates.last_word(session, tried, fault))
+        if _free_in_a_moment(session, fault):
+            await sessions.look_again(conn, session, in_ms=_MOMENT_MS)
+        else:
+            await _end(conn, session, isolates.last_word(session, tried, fault))
         return NOTHING
     if found is None:
         await sessions.look_again(conn, session, in_ms=_LOOK_AGAIN_MS)
@@ -107,6 +114,58 @@ async def next_step(conn: Connection, claimed: Claimed, settings: Settings, rng:
             Ordered(session=session, capture=capture, address=capture.address, resumed=False)
             for capture in added
         )
+    )
+
+
+async def _refused(
+    conn: Connection, claimed: Claimed, tried: Sequence[Capture], settings: Settings
+) -> Step | None:
+    """Write what follows where no order may go out now; None where it may."""
+    if not claimed.dispatch_on:
+        fault, waits = Fault(Reason.DISPATCH_OFF, "Profiling was switched off."), False
+    else:
+        suspended = await _suspended(conn, claimed, settings)
+        if suspended is None:
+            return None
+        # Of a session that was tried, why its own captures failed is the better word.
+        fault, waits = suspended, bool(tried)
+    if waits or isolates.goes_on(tried):
+        return await _without_another(conn, claimed.session, tried)
+    await _end(conn, claimed.session, fault)
+    return NOTHING
+
+
+async def _suspended(conn: Connection, claimed: Claimed, settings: Settings) -> Fault | None:
+    """Return why the version is left alone for now, when it is."""
+    if claimed.failed_lately < settings.breaker_failures:
+        return None
+    session = claimed.session
+    latest = await captures.latest(
+        conn, session.account_id, session.version_id, within_ms=settings.breaker_window_ms
+    )
+    limits = breaker.Limits(
+        failures=settings.breaker_failures, pause_s=settings.breaker_pause_ms / 1000
+    )
+    left_s = breaker.left_alone_s(latest, limits)
+    if left_s is None:
+        return None
+    log.warning("version_suspended", version=session.version_id, failed=latest.failed)
+    return Fault(
+        Reason.VERSION_SUSPENDED,
+        f"{latest.failed} of the last {latest.ended} captures of version {session.version_id} "
+        f"failed ({latest.reason}); it is not captured for now.",
+        retry_after_s=left_s,
+    )
+
+
+def _free_in_a_moment(session: Session, fault: Fault) -> bool:
+    """Whether every hold in the session's way ends so soon that it is waited for."""
+    soon_s = WINDING_UP_MS / 1000
+    return (
+        fault.reason is Reason.ISOLATES_BUSY
+        and fault.retry_after_s is not None
+        and fault.retry_after_s <= soon_s
+        and session.read_at - session.created_at < _MOMENTS
     )
 
 

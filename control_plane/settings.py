@@ -79,6 +79,10 @@ class Settings:
         max_concurrent_sessions: live sessions of an account, unless an operator said otherwise.
         max_sessions_per_hour: sessions an account may begin in any hour, likewise.
         max_capture_seconds_per_hour: seconds of sampling in any hour, all isolates together.
+        breaker_failures: so many of a version's latest captures must have failed, and half of them,
+            before it is left alone.
+        breaker_window_ms: how far back those captures are looked at.
+        breaker_pause_ms: from the last failure until one capture is tried again.
         audit_kept_days: how long it is known who did what.
         drain_ms: how long a stopping replica lets requests finish.
     """
@@ -124,6 +128,9 @@ class Settings:
     max_concurrent_sessions: int = 100
     max_sessions_per_hour: int = 2_000
     max_capture_seconds_per_hour: int = 36_000
+    breaker_failures: int = 5
+    breaker_window_ms: int = 600_000
+    breaker_pause_ms: int = 60_000
     audit_kept_days: int = 400
     drain_ms: int = 5_000
 

@@ -15,6 +15,7 @@ from edge_agent.choice import namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+    from random import Random
 
     from contract.messages import CaptureKey, Metal
     from edge_agent.activity import Activity
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 # Changes of importance are gathered for this long, so that a burst of them is one report.
 GATHER_S = 0.1
+# After its replica died an agent turns to the next within this long, at a moment of its own: all of
+# a fleet move at the same time.
+MOVE_S = 2.0
 # Whether isolates came or went is looked at this often, at least.
 LOOK_S = 1.0
 MOST_ACTORS = 5_000
@@ -58,6 +62,7 @@ class Sightings:
     Args:
         captures: keys of the captures the agent is running.
         stop: ends a capture the control plane no longer wants.
+        rng: spreads agents that turn to another replica at the same time.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class Sightings:
         interval_ms: int,
         captures: Callable[[], tuple[CaptureKey, ...]],
         stop: Callable[[CaptureKey], Awaitable[object]],
+        rng: Random,
     ) -> None:
         self._metal = metal
         self._loaded = loaded
@@ -82,6 +88,7 @@ class Sightings:
         self._interval_s = interval_ms / 1000
         self._captures = captures
         self._stop = stop
+        self._rng = rng
         self._urgent = asyncio.Event()
         self._told: dict[_Version, _Told] = {}
         self._totals: dict[tuple[str, int], int] = {}
@@ -100,13 +107,22 @@ class Sightings:
                 self.changed()
 
     async def run(self) -> None:
-        """Report for ever. A gateway that is away is tried again at the next interval."""
-        while True:
-            await self.tell()
-            await self._until_due()
+        """Report for ever.
 
-    async def tell(self) -> None:
-        """Send one report, and a second at once when the answer asks for everything."""
+        When a gateway is away, the next one is tried soon; the same one, at the next interval.
+        """
+        while True:
+            turned_to = self._uplink.replica
+            told = await self.tell()
+            moved = not told and self._uplink.replica != turned_to
+            await self._until_due(self._rng.uniform(0, MOVE_S) if moved else self._interval_s)
+
+    async def tell(self) -> bool:
+        """Send one report, and a second at once when the answer asks for everything.
+
+        Returns:
+            whether it was taken.
+        """
         self._urgent.clear()
         for _ in range(2):
             snapshot = self._told_ms is None
@@ -116,7 +132,7 @@ class Sightings:
                 reply = await self._uplink.report(report)
             except Fault as fault:
                 log.warning("report_failed", reason=fault.reason, error=fault.message)
-                return
+                return False
             self._told, self._totals, self._told_ms = told, totals, now_ms
             for key in reply.stop:
                 await self._stopped(key)
@@ -124,8 +140,9 @@ class Sightings:
             # Another replica over the same database has the same table, unless it says otherwise.
             moved = replica not in ("", self._replica)
             if not (reply.snapshot_wanted or moved) or snapshot:
-                return
+                return True
             self._told_ms = None
+        return True
 
     def _report(
         self, targets: tuple[Target, ...], now_ms: int, snapshot: bool
@@ -216,10 +233,9 @@ class Sightings:
         except Fault as fault:
             log.info("stop_of_unknown_capture", session_id=key.session_id, reason=fault.reason)
 
-    async def _until_due(self) -> None:
-        """Wait for the interval, or less when an isolate came or went or something is urgent."""
+    async def _until_due(self, left_s: float) -> None:
+        """Wait so long, or less when an isolate came or went or something is urgent."""
         before = {_life(target) for target in self._loaded.targets}
-        left_s = self._interval_s
         while left_s > 0 and not self._urgent.is_set():
             sleep_s = min(LOOK_S, left_s)
             sleep = asyncio.ensure_future(self._clock.sleep(sleep_s))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -78,7 +79,8 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
         if tails is not None:
             tail_bound = await tails.start()
         shown = _certificates(configured)
-        gateway = Gateway(configured.gateways, clock, shown)
+        rng = random.SystemRandom()
+        gateway = Gateway(configured.gateways, clock, shown, rng=rng)
         stack.push_async_callback(gateway.close)
         listener = await servicer.bind(configured.listen, shown)
         bound = f"{configured.listen.rpartition(':')[0]}:{listener.port}"
@@ -128,6 +130,7 @@ async def serve(configured: Settings, stop: asyncio.Event) -> None:
             interval_ms=configured.report_interval_ms,
             captures=captures.keys,
             stop=lambda key: captures.stop(key, discard=True),
+            rng=rng,
         )
         recovery = Recovery(
             (

@@ -190,6 +190,14 @@ PROBLEMS: dict[Reason, Problem] = {
         documentation="Every isolate of the version is being captured; Retry-After is when the "
         "first of those captures ends.",
     ),
+    Reason.VERSION_SUSPENDED: Problem(
+        status=503,
+        code=10415,
+        retry_after_s=60,
+        retry_helps=True,
+        documentation="Most of the version's latest captures failed in a way that may come from "
+        "profiling it, so no more are ordered for now; Retry-After is when one is tried again.",
+    ),
     Reason.STREAMS_FULL: Problem(
         status=429,
         code=10413,

@@ -24,6 +24,8 @@ from sqlalchemy import (
 
 from contract.faults import Reason
 from contract.messages import LIVE_CAPTURE_STATES, CaptureKey, CaptureState
+from control_plane import breaker
+from control_plane.breaker import Latest
 from control_plane.session import CaptureEvent, advance_capture
 from control_plane.store import history
 from control_plane.store.notices import CHANNEL, STOPS
@@ -497,6 +499,43 @@ async def settle_stop(conn: AsyncConnection, capture: Capture, *, told: bool) ->
     if not told:
         statement = statement.where(captures.c.ends_at < func.now() - _STOP_TRIED_FOR)
     await conn.execute(statement)
+
+
+_LATEST = text(
+    """
+    SELECT count(*) AS ended, count(*) FILTER (WHERE blamed) AS failed,
+           mode() WITHIN GROUP (ORDER BY reason) FILTER (WHERE blamed) AS reason,
+           coalesce(extract(epoch FROM now() - max(ended_at) FILTER (WHERE blamed)), 0)::float8
+               AS since_failed_s,
+           (SELECT max(extract(epoch FROM ends_at - now()))::float8 FROM captures
+            WHERE account_id = :account_id AND version_id = :version_id AND ended_at IS NULL)
+               AS trying_ends_in_s
+    FROM (SELECT ended_at, reason, coalesce(reason = ANY(CAST(:blamed AS text[])), false) AS blamed
+          FROM captures
+          WHERE account_id = :account_id AND version_id = :version_id
+            AND ended_at > now() - CAST(:window AS interval)
+          ORDER BY ended_at DESC LIMIT :latest) AS l
+    """
+)
+
+
+async def latest(
+    conn: AsyncConnection, account_id: str, version_id: str, *, within_ms: int
+) -> Latest:
+    """Return what became of a version's latest captures."""
+    rows = await conn.execute(
+        _LATEST,
+        {
+            "account_id": account_id,
+            "version_id": version_id,
+            "window": timedelta(milliseconds=within_ms),
+            "blamed": sorted(breaker.BLAMED),
+            "latest": breaker.LATEST,
+        },
+    )
+    values = dict(rows.mappings().one())
+    values["reason"] = Reason(values["reason"]) if values["reason"] is not None else None
+    return Latest(**values)
 
 
 @dataclass(frozen=True, kw_only=True)

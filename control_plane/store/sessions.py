@@ -22,6 +22,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from contract.faults import Reason
 from contract.messages import Actor, CaptureState, ProfileType
+from control_plane import breaker
 from control_plane.session import LIVE_STATES, SessionEvent, SessionState, advance
 from control_plane.store import history
 from control_plane.store.notices import CHANNEL, DISPATCH
@@ -394,7 +395,33 @@ def _claiming() -> ReturningUpdate[Any]:
             lease_owner=bindparam("owner"),
             lease_until=func.now() + bindparam("lease", type_=Interval),
         )
-        .returning(*COLUMNS, more.label("more"), DISPATCH_ON.label("dispatch_on"))
+        .returning(
+            *COLUMNS,
+            more.label("more"),
+            DISPATCH_ON.label("dispatch_on"),
+            _blamed_lately().label("failed_lately"),
+        )
+    )
+
+
+def _blamed_lately() -> ColumnElement[int]:
+    """Count those of the version's latest captures that failed because of the profiler, maybe."""
+    latest = (
+        select(captures.c.reason)
+        .where(
+            captures.c.account_id == sessions.c.account_id,
+            captures.c.version_id == sessions.c.version_id,
+            captures.c.ended_at > func.now() - bindparam("window", type_=Interval),
+        )
+        .order_by(captures.c.ended_at.desc())
+        .limit(breaker.LATEST)
+        .subquery()
+    )
+    return (
+        select(func.count())
+        .select_from(latest)
+        .where(latest.c.reason.in_(sorted(breaker.BLAMED)))
+        .scalar_subquery()
     )
 
 
@@ -408,22 +435,41 @@ class Claimed:
     Args:
         more: others were due and free.
         dispatch_on: orders may go out.
+        failed_lately: of the version's latest captures (``breaker.LATEST``), for a reason that is
+            blamed on profiling.
     """
 
     session: Session
     more: bool
     dispatch_on: bool
+    failed_lately: int
 
 
-async def claim(conn: AsyncConnection, owner: str, *, lease_ms: int) -> Claimed | None:
-    """Take the lease of the session whose turn it is and that nobody else holds."""
+async def claim(
+    conn: AsyncConnection, owner: str, *, lease_ms: int, within_ms: int = 0
+) -> Claimed | None:
+    """Take the lease of the session whose turn it is and that nobody else holds.
+
+    Args:
+        within_ms: how far back failures count.
+    """
     claimed = await conn.execute(
-        _CLAIM, {"owner": owner, "lease": timedelta(milliseconds=lease_ms)}
+        _CLAIM,
+        {
+            "owner": owner,
+            "lease": timedelta(milliseconds=lease_ms),
+            "window": timedelta(milliseconds=within_ms),
+        },
     )
     row = claimed.mappings().one_or_none()
     if row is None:
         return None
-    return Claimed(session=from_row(row), more=row["more"], dispatch_on=row["dispatch_on"])
+    return Claimed(
+        session=from_row(row),
+        more=row["more"],
+        dispatch_on=row["dispatch_on"],
+        failed_lately=row["failed_lately"],
+    )
 
 
 async def holds_lease(conn: AsyncConnection, session: Session, owner: str) -> bool:

@@ -287,6 +287,13 @@ captures = Table(
         unique=True,
         postgresql_where=text("state IN ('ordered', 'sampling', 'uploaded')"),
     ),
+    Index(
+        "captures_ended_of_version",
+        "version_id",
+        "ended_at",
+        postgresql_where=text("ended_at IS NOT NULL"),
+    ),
+    Index("captures_live_of_version", "version_id", postgresql_where=text("ended_at IS NULL")),
     Index("captures_live", "metal_id", postgresql_where=text("ended_at IS NULL")),
     Index("captures_to_stop", "stop_due_at", postgresql_where=text("stop_due_at IS NOT NULL")),
 )

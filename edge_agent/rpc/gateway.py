@@ -14,6 +14,7 @@ from protos.control.v1 import gateway_pb2, gateway_pb2_grpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from random import Random
 
     from contract.certificates import Certificates
     from contract.messages import (
@@ -45,6 +46,7 @@ class Gateway:
     Args:
         addresses: ``host:port`` each; at least one.
         certificates: None for plain text.
+        rng: spreads what agents try again at the same time.
     """
 
     def __init__(
@@ -52,10 +54,13 @@ class Gateway:
         addresses: Sequence[str],
         clock: Clock,
         certificates: Certificates | None = None,
+        *,
+        rng: Random,
     ) -> None:
         self._addresses = tuple(addresses)
         self._channels = Channels(certificates, most=len(self._addresses), drain_s=UPLOAD_S)
         self._clock = clock
+        self._rng = rng
         self._using = 0
 
     @property
@@ -144,7 +149,7 @@ class Gateway:
                 left_s = (until_ns - self._clock.monotonic_ns()) / 1e9
                 if fault.kind not in _TRY_AGAIN or left_s <= pause_s:
                     raise
-            await self._clock.sleep(pause_s)
+            await self._clock.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
 
 

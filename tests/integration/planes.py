@@ -55,6 +55,7 @@ UNLIMITED: dict[str, Any] = {
     "max_concurrent_sessions": 1_000_000,
     "max_sessions_per_hour": 1_000_000,
     "max_capture_seconds_per_hour": 1_000_000_000,
+    "breaker_failures": 1_000_000,
 }
 
 

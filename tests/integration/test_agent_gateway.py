@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,7 +97,7 @@ async def _serve(replica: _Replica, port: int = 0) -> tuple[aio.Server, str]:
 async def served() -> AsyncIterator[tuple[_Replica, Gateway]]:
     replica = _Replica()
     server, address = await _serve(replica)
-    gateway = Gateway([address], SystemClock())
+    gateway = Gateway([address], SystemClock(), rng=Random(1))
     yield replica, gateway
     await gateway.close()
     await server.stop(None)
@@ -154,7 +155,7 @@ async def test_the_next_replica_is_asked_when_one_is_gone() -> None:
     first, second = _Replica(), _Replica()
     first_server, first_address = await _serve(first)
     second_server, second_address = await _serve(second)
-    gateway = Gateway([first_address, second_address], SystemClock())
+    gateway = Gateway([first_address, second_address], SystemClock(), rng=Random(1))
     report = Report(metal=METAL, snapshot=True)
     await gateway.report(report)
     assert (first.reports, gateway.replica) == (1, first_address)

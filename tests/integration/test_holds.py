@@ -87,7 +87,31 @@ async def test_a_hold_that_lasts_longer_than_it_should_is_soon_over(database_url
     async with plane(database_url) as p:
         await taken(p, 5_000)
         await p.execute("UPDATE captures SET ends_at = now() - interval '3 s'")
-        assert (await refused(p)).retry_after_s == 0.5
+        waiting = await p.admit()
+        await p.turn()
+        # It is waited for, and not for ever.
+        assert (await p.session(waiting.session_id)).state is SessionState.QUEUED
+        await p.execute(
+            "UPDATE sessions SET created_at = created_at - interval '4 s', order_due_at = now() "
+            "WHERE state = 'queued'"
+        )
+        await p.turn()
+        ended = await p.session(waiting.session_id)
+        assert (ended.reason, ended.retry_after_s) == (Reason.ISOLATES_BUSY, 0.5)
+
+
+async def test_who_comes_right_after_a_discard_gets_the_isolate(database_url: str) -> None:
+    async with plane(database_url) as p:
+        first = await taken(p, 50_000)
+        await admission.cancel(p.db, ACCOUNT, first.session_id, discard=True)
+        # The agent has not been told yet.
+        session = await p.admit()
+        assert (await p.dispatch()._order())[1].orders == ()
+        assert (await p.session(session.session_id)).state is SessionState.QUEUED
+        await p.turn()
+        await p.execute("UPDATE sessions SET order_due_at = now() WHERE state = 'queued'")
+        await p.turn()
+        assert (await p.session(session.session_id)).state is SessionState.CAPTURING
 
 
 async def test_a_hold_freed_by_a_stop_is_free_while_its_profile_comes(database_url: str) -> None:

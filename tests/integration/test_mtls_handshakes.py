@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -63,7 +64,7 @@ def strange_channel(scene: Halves, how: str, address: str, name: str, peer: str)
 async def test_the_right_ones_reach_each_other(scene: Halves) -> None:
     agents = GrpcAgents(scene.control_plane)
     assert (await agents.show_capture(scene.agent_address, KEY, metal_id="ams1-m1")).key == KEY
-    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent)
+    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent, rng=Random(1))
     await gateway.report(report())
     assert (scene.noted.shown, len(scene.noted.reports)) == ([KEY], 1)
     await agents.close()
@@ -121,7 +122,9 @@ async def test_an_agent_takes_orders_from_the_control_plane_alone(scene: Halves,
 async def test_a_gateway_hears_agents_alone(scene: Halves) -> None:
     material = scene.material(identity.CONTROL_PLANE)
     with capture_logs() as logs:
-        gateway = Gateway([scene.gateway_address], SystemClock(), unchecked(material))
+        gateway = Gateway(
+            [scene.gateway_address], SystemClock(), unchecked(material), rng=Random(1)
+        )
         with pytest.raises(Fault) as refusal:
             await gateway.report(report())
         await gateway.close()
@@ -131,7 +134,7 @@ async def test_a_gateway_hears_agents_alone(scene: Halves) -> None:
 
 
 async def test_an_agent_speaks_for_its_own_metal(scene: Halves) -> None:
-    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent)
+    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent, rng=Random(1))
     with pytest.raises(Fault) as refusal:
         await gateway.report(report("ams1-m2"))
     await gateway.close()
@@ -190,7 +193,7 @@ async def test_nothing_is_told_to_a_server_that_is_another(scene: Halves, shows:
     assert unreachable.value.reason is Reason.AGENT_UNREACHABLE
     assert [(one["event"], one["cause"]) for one in logs] == [("agent_unreachable", cause)]
     if shows != "the control plane's":
-        gateway = Gateway([address], SystemClock(), scene.agent)
+        gateway = Gateway([address], SystemClock(), scene.agent, rng=Random(1))
         with capture_logs() as logs, pytest.raises(Fault):
             await gateway.report(report())
         assert [(one["event"], one["cause"]) for one in logs] == [("gateway_unreachable", cause)]

@@ -10,6 +10,7 @@ import signal
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -186,7 +187,9 @@ async def test_a_control_plane_makes_its_own_and_logs_who_was_turned_away(
         await plane.until("development_certificates")
         made = tmp_path / "certificates"
         make(made, ["ams1-m1"], now=datetime.now(UTC))
-        gateway = Gateway([plane.grpc], SystemClock(), opened(of_metal(made, "ams1-m1"), M1))
+        gateway = Gateway(
+            [plane.grpc], SystemClock(), opened(of_metal(made, "ams1-m1"), M1), rng=Random(1)
+        )
         await gateway.report(report())
         await gateway.close()
         good = held(made, M1)

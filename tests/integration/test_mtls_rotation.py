@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -63,7 +64,7 @@ class Calls:
 async def calling(scene: Halves) -> AsyncIterator[tuple[Calls, Calls]]:
     """Both directions, all the time."""
     agents = GrpcAgents(scene.control_plane)
-    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent)
+    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent, rng=Random(1))
     orders = Calls(lambda: agents.show_capture(scene.agent_address, KEY, metal_id="ams1-m1"))
     reports = Calls(lambda: gateway.report(report()))
     async with asyncio.TaskGroup() as group:
@@ -151,7 +152,7 @@ async def test_a_call_under_way_ends_on_the_connection_it_began_on(scene: Halves
         return await hear(told)
 
     scene.noted.sightings = slowly  # type: ignore[method-assign]
-    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent)
+    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent, rng=Random(1))
     slow = asyncio.create_task(gateway.report(report()))
     await entered.wait()
     make(scene.directory, METALS, now=datetime.now(UTC), anew=True)
@@ -172,7 +173,7 @@ async def test_a_bad_replacement_changes_nothing(scene: Halves) -> None:
     own.certificate.write_bytes(scene.material(identity.CONTROL_PLANE).certificate)
     assert not scene.agent.look()
     assert scene.agent.current is before
-    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent)
+    gateway = Gateway([scene.gateway_address], SystemClock(), scene.agent, rng=Random(1))
     await gateway.report(report())
     await gateway.close()
 
