@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import sys
 import tempfile
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 WARM_S = 3.0
 SETTLE_S = 0.2
+JITTER_S = 0.1
 MAX_RATIO = 1.05
 MAX_LOST = 0.02
 OVER_BUDGET = 1.1
@@ -106,6 +108,7 @@ async def case(
     A start walks the heap with the garbage in it, and captures leave garbage: in a process that
     both sides share, its cost rises from capture to capture until V8 collects.
     """
+    rng = random.Random(1)
     taken: list[tuple[Measured, Measured]] = []
     for number in range(pairs):
         found: dict[str, Measured] = {}
@@ -119,12 +122,15 @@ async def case(
                     await lock_measure.bare(http, process.inspector, worker, load, WARM_S)
                     await asyncio.sleep(SETTLE_S)
                     load.requests.clear()
+                    # The traffic keeps step with the start: stopped after the same time to the
+                    # millisecond, a side would always meet the same phase of it.
+                    for_s = duration_s + rng.uniform(0, JITTER_S)
                     if which == "bare":
                         found[which] = await lock_measure.bare(
-                            http, process.inspector, worker, load, duration_s
+                            http, process.inspector, worker, load, for_s
                         )
                     else:
-                        found[which] = await _ours(process, worker, load, duration_s, max_hold_ms)
+                        found[which] = await _ours(process, worker, load, for_s, max_hold_ms)
         taken.append((found["bare"], found["ours"]))
         print(_line(worker, duration_s, number, *taken[-1]), file=sys.stderr, flush=True)
     return Case(worker=worker, duration_s=duration_s, max_hold_ms=max_hold_ms, pairs=tuple(taken))

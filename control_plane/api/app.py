@@ -8,7 +8,9 @@ from aiohttp import web
 
 from control_plane.api import (
     dashboard,
+    deployments,
     diffs,
+    durable_objects,
     edge,
     events,
     health,
@@ -24,6 +26,8 @@ from control_plane.api.streams import Streams
 
 BASE = "/client/v4/accounts/{account_id}"
 WORKERS = f"{BASE}/workers/workers"
+SCRIPTS = f"{BASE}/workers/scripts"
+NAMESPACES = f"{BASE}/workers/durable_objects/namespaces"
 SESSIONS = f"{BASE}/profile-sessions"
 ANSWER_S = 3.0
 
@@ -66,6 +70,15 @@ def make_app(parts: Parts, *, drain_s: float) -> web.Application:
             web.get(f"{WORKERS}/{{worker}}/versions", workers.list_versions),
             web.get(f"{WORKERS}/{{worker}}/versions/{{version}}", workers.show_version),
             web.post(f"{WORKERS}/{{worker}}/versions/{{version}}/profile", profiles.take),
+            web.get(
+                f"{WORKERS}/{{worker}}/versions/{{version}}/activity", deployments.show_activity
+            ),
+            web.get(f"{SCRIPTS}/{{worker}}/versions", workers.list_script_versions),
+            web.get(f"{SCRIPTS}/{{worker}}/versions/{{version}}", workers.show_script_version),
+            web.get(f"{SCRIPTS}/{{worker}}/deployments", deployments.list_deployments),
+            web.post(f"{SCRIPTS}/{{worker}}/deployments", deployments.create),
+            web.get(NAMESPACES, durable_objects.list_namespaces),
+            web.get(f"{NAMESPACES}/{{namespace_id}}/objects", durable_objects.list_objects),
             web.post(SESSIONS, sessions.create),
             web.get(SESSIONS, session_list.list_sessions),
             web.get(f"{SESSIONS}/{{session_id}}", sessions.show),

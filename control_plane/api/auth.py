@@ -17,6 +17,8 @@ MAX_TOKEN_CHARS = 512
 
 _ACCOUNT = "/client/v4/accounts/{account_id}"
 _WORKERS = f"{_ACCOUNT}/workers/workers"
+_SCRIPTS = f"{_ACCOUNT}/workers/scripts"
+_NAMESPACES = f"{_ACCOUNT}/workers/durable_objects/namespaces"
 _SESSIONS = f"{_ACCOUNT}/profile-sessions"
 
 READS = frozenset({Permission.WORKERS_SCRIPTS_READ, Permission.WORKERS_SCRIPTS_WRITE})
@@ -31,6 +33,13 @@ NEEDS: dict[tuple[str, str], frozenset[Permission]] = {
     ("GET", f"{_WORKERS}/{{worker}}/versions"): READS,
     ("GET", f"{_WORKERS}/{{worker}}/versions/{{version}}"): READS,
     ("POST", f"{_WORKERS}/{{worker}}/versions/{{version}}/profile"): PROFILES,
+    ("GET", f"{_WORKERS}/{{worker}}/versions/{{version}}/activity"): READS | PROFILES,
+    ("GET", f"{_SCRIPTS}/{{worker}}/versions"): READS,
+    ("GET", f"{_SCRIPTS}/{{worker}}/versions/{{version}}"): READS,
+    ("GET", f"{_SCRIPTS}/{{worker}}/deployments"): READS,
+    ("POST", f"{_SCRIPTS}/{{worker}}/deployments"): WRITES,
+    ("GET", _NAMESPACES): READS,
+    ("GET", f"{_NAMESPACES}/{{namespace_id}}/objects"): READS,
     ("POST", _SESSIONS): PROFILES,
     ("GET", _SESSIONS): PROFILES,
     ("GET", f"{_SESSIONS}/{{session_id}}"): PROFILES,

@@ -41,6 +41,7 @@ Format = Literal[
 ]
 SampleType = Annotated[str, Field(pattern=r"^[a-z_]{1,64}$")]
 MaxNodes = Annotated[int, Field(ge=1, le=1_000_000)]
+AnnotationName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_./-]{1,128}$")]
 LabelText = Annotated[str, Field(max_length=256)]
 ActorId = Annotated[str, Field(pattern=ids.ACTOR_ID.pattern)]
 Datacenter = Annotated[str, Field(pattern=ids.METAL_ID.pattern)]
@@ -295,6 +296,8 @@ _TOLD = {
     "int_type": "Must be a whole number.",
     "int_parsing": "Must be a whole number.",
     "int_from_float": "Must be a whole number.",
+    "float_type": "Must be a number.",
+    "greater_than": "Must be more than {gt}.",
     "greater_than_equal": "Must be at least {ge}.",
     "less_than_equal": "Must be at most {le}.",
     "literal_error": "Must be {expected}.",

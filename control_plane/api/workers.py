@@ -32,7 +32,7 @@ async def list_workers(request: web.Request) -> web.Response:
 async def show_worker(request: web.Request) -> web.Response:
     """Answer one Worker, by id or name."""
     account_id = await auth.account(request)
-    name = _worker(request)
+    name = named_worker(request)
     async with request.app[PARTS].db.read() as conn:
         found = await admission.resolve_worker(conn, account_id, name)
     return envelope.ok(worker_view(found))
@@ -41,7 +41,7 @@ async def show_worker(request: web.Request) -> web.Response:
 async def list_versions(request: web.Request) -> web.Response:
     """Answer one page of a Worker's versions, newest first."""
     account_id = await auth.account(request)
-    name = _worker(request)
+    name = named_worker(request)
     asked = schema.query(schema.PageQuery, request.query)
     async with request.app[PARTS].db.read() as conn:
         owner = await admission.resolve_worker(conn, account_id, name)
@@ -55,7 +55,7 @@ async def list_versions(request: web.Request) -> web.Response:
 async def show_version(request: web.Request) -> web.Response:
     """Answer one version, by UUID, prefix or ``latest``."""
     account_id = await auth.account(request)
-    name = _worker(request, more=schema.version(request.match_info["version"]))
+    name = named_worker(request, more=schema.version(request.match_info["version"]))
     async with request.app[PARTS].db.read() as conn:
         owner = await admission.resolve_worker(conn, account_id, name)
         found = await admission.resolve_version(conn, owner, request.match_info["version"])
@@ -94,7 +94,65 @@ def version_view(version: Version) -> dict[str, Any]:
     }
 
 
-def _worker(request: web.Request, *, more: list[FieldError] | None = None) -> str:
+async def list_script_versions(request: web.Request) -> web.Response:
+    """Answer one page of a Worker's versions in the older shape, newest first."""
+    account_id = await auth.account(request)
+    name = named_worker(request)
+    asked = schema.query(schema.PageQuery, request.query)
+    async with request.app[PARTS].db.read() as conn:
+        owner = await admission.resolve_worker(conn, account_id, name)
+        found, total = await workers.versions_page(
+            conn, account_id, owner.worker_id, offset=asked.offset, limit=asked.per_page
+        )
+    items = [script_version_view(one) for one in found]
+    return envelope.ok(
+        {"items": items},
+        info={
+            "page": asked.page,
+            "per_page": asked.per_page,
+            "count": len(items),
+            "total_count": total,
+            "total_pages": -(-total // asked.per_page),
+        },
+    )
+
+
+async def show_script_version(request: web.Request) -> web.Response:
+    """Answer one version in the older shape."""
+    account_id = await auth.account(request)
+    name = named_worker(request, more=schema.version(request.match_info["version"]))
+    async with request.app[PARTS].db.read() as conn:
+        owner = await admission.resolve_worker(conn, account_id, name)
+        found = await admission.resolve_version(conn, owner, request.match_info["version"])
+    return envelope.ok(script_version_view(found))
+
+
+def script_version_view(version: Version) -> dict[str, Any]:
+    """Build the older published shape."""
+    return {
+        "id": version.version_id,
+        "number": version.number,
+        "metadata": {
+            "created_on": timestamp(version.created_at),
+            "modified_on": timestamp(version.created_at),
+            "source": "api",
+            "author_id": "",
+            "author_email": "",
+        },
+        "annotations": {},
+        "resources": {"bindings": [], "script": {}, "script_runtime": {}},
+    }
+
+
+def named_worker(request: web.Request, *, more: list[FieldError] | None = None) -> str:
+    """Return the Worker a path names, by id or name.
+
+    Args:
+        more: what else is wrong with the path, told together.
+
+    Raises:
+        Fault: request_invalid.
+    """
     name = request.match_info["worker"]
     wrong = schema.worker(name) + (more or [])
     if wrong:

@@ -119,6 +119,26 @@ versions = Table(
     UniqueConstraint("account_id", "worker_id", "number", name="versions_number_key"),
 )
 
+# Which versions get a Worker's traffic, as somebody has told; the newest counts.
+deployments = Table(
+    "deployments",
+    metadata,
+    Column("account_id", Text, nullable=False),
+    Column("deployment_id", Text, nullable=False),
+    Column("worker_id", Text, nullable=False),
+    _at("created_at", now=True),
+    Column("message", Text, nullable=False, server_default=text("''")),
+    # [{"version_id": ..., "percentage": ...}], of 100 together.
+    Column("versions", JSONB, nullable=False),
+    PrimaryKeyConstraint("account_id", "deployment_id", name="deployments_pkey"),
+    ForeignKeyConstraint(
+        ["account_id", "worker_id"],
+        ["workers.account_id", "workers.worker_id"],
+        name="deployments_worker_fkey",
+    ),
+    Index("deployments_newest", "account_id", "worker_id", text("created_at DESC")),
+)
+
 namespaces = Table(
     "namespaces",
     metadata,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Integer, Text, bindparam, case, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from control_plane.store.tables import namespaces, versions, workers
+from control_plane.store.tables import actor_sightings, namespaces, versions, workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,6 +152,57 @@ async def namespace(conn: AsyncConnection, account_id: str, namespace_id: str) -
     )
     row = rows.mappings().one_or_none()
     return Namespace(**row) if row is not None else None
+
+
+async def namespaces_page(
+    conn: AsyncConnection, account_id: str, *, offset: int, limit: int
+) -> tuple[tuple[tuple[Namespace, str], ...], int]:
+    """Return one page of the account's namespaces with their Workers' names, and how many."""
+    joined = namespaces.join(
+        workers,
+        (workers.c.account_id == namespaces.c.account_id)
+        & (workers.c.worker_id == namespaces.c.worker_id),
+    )
+    rows = await conn.execute(
+        select(
+            namespaces.c.namespace_id,
+            namespaces.c.worker_id,
+            namespaces.c.class_name,
+            namespaces.c.unique_key,
+            workers.c.name,
+        )
+        .select_from(joined)
+        .where(namespaces.c.account_id == account_id)
+        .order_by(workers.c.name, namespaces.c.class_name, namespaces.c.namespace_id)
+        .offset(offset)
+        .limit(limit)
+    )
+    found = []
+    for row in rows.mappings():
+        values = dict(row)
+        script = values.pop("name")
+        found.append((Namespace(**values), script))
+    total = await conn.scalar(
+        select(func.count()).select_from(namespaces).where(namespaces.c.account_id == account_id)
+    )
+    return tuple(found), total or 0
+
+
+async def objects(
+    conn: AsyncConnection, account_id: str, namespace_id: str, *, limit: int, after: str
+) -> tuple[str, ...]:
+    """Return the objects of a namespace that were seen lately, by id."""
+    rows = await conn.execute(
+        select(actor_sightings.c.actor_id)
+        .where(
+            actor_sightings.c.account_id == account_id,
+            actor_sightings.c.namespace_id == namespace_id,
+            actor_sightings.c.actor_id > after,
+        )
+        .order_by(actor_sightings.c.actor_id)
+        .limit(limit)
+    )
+    return tuple(rows.scalars())
 
 
 async def register(conn: AsyncConnection, sightings: Sequence[Sighting]) -> None:

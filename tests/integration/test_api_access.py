@@ -68,6 +68,7 @@ def filled(pattern: str) -> str:
         session_id=uuid.uuid4(),
         capture=1,
         base_id=uuid.uuid4(),
+        namespace_id="c" * 32,
     )
 
 
