@@ -148,7 +148,11 @@ async def round_of(
         if admitted is None:
             return None
         session_id, asked = admitted
-        accepted = await plane.seen.until(plane.seen.accepted, session_id, WITHIN_S)
+        try:
+            accepted = await plane.seen.until(plane.seen.accepted, session_id, WITHIN_S)
+        except TimeoutError:
+            async with plane.http.get(f"{plane.url}/{session_id}") as answer:
+                raise SystemExit(f"never accepted: {await answer.text()}") from None
         return (accepted - asked) * 1000, session_id
 
     done = await asyncio.gather(*(one(number) for number in range(count)))

@@ -415,6 +415,8 @@ def _blamed_lately() -> ColumnElement[int]:
         )
         .order_by(captures.c.ended_at.desc())
         .limit(breaker.LATEST)
+        # Of the session that is claimed: a subquery two levels down is not tied to it by itself.
+        .correlate(sessions)
         .subquery()
     )
     return (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from contract.faults import Fault, Reason
 from contract.messages import CaptureState
 from control_plane.session import SessionState
+from control_plane.store import sessions
 from tests.integration.planes import VERSION, plane, report, sighting, told
 
 if TYPE_CHECKING:
@@ -100,3 +101,18 @@ async def test_a_session_that_was_tried_is_told_why_its_own_captures_failed(
         ended = await p.session(session.session_id)
         assert (ended.state, ended.reason) == (SessionState.FAILED, Reason.RUNTIME_START_FAILED)
         assert ended.captures == 2
+
+
+async def test_a_claim_counts_the_failures_of_its_own_version_alone(database_url: str) -> None:
+    async with plane(database_url) as p:
+        await both_run(p)
+        await broken(p, 3)
+        counted = {}
+        for version in (VERSION, OTHER_VERSION):
+            session = await p.admit(version=version)
+            async with p.db.begin() as conn:
+                taken = await sessions.claim(conn, "r1", lease_ms=60_000, within_ms=600_000)
+            assert taken is not None
+            assert taken.session.session_id == session.session_id
+            counted[version] = taken.failed_lately
+        assert counted == {VERSION: 3, OTHER_VERSION: 0}
