@@ -32,16 +32,19 @@ def ok(
 
 def page(results: Sequence[Any], *, page: int, per_page: int, total: int) -> web.Response:
     """Answer one page; past the end it is empty, which is what ends a published client's walk."""
-    return ok(
-        list(results),
-        info={
-            "page": page,
-            "per_page": per_page,
-            "count": len(results),
-            "total_count": total,
-            "total_pages": -(-total // per_page),
-        },
-    )
+    info = page_info(page=page, per_page=per_page, count=len(results), total=total)
+    return ok(list(results), info=info)
+
+
+def page_info(*, page: int, per_page: int, count: int, total: int) -> dict[str, int]:
+    """Build what a list by pages says of itself."""
+    return {
+        "page": page,
+        "per_page": per_page,
+        "count": count,
+        "total_count": total,
+        "total_pages": -(-total // per_page),
+    }
 
 
 def cursor(results: Sequence[Any], *, after: str | None) -> web.Response:

@@ -40,26 +40,14 @@ async def show_worker(request: web.Request) -> web.Response:
 
 async def list_versions(request: web.Request) -> web.Response:
     """Answer one page of a Worker's versions, newest first."""
-    account_id = await auth.account(request)
-    name = named_worker(request)
-    asked = schema.query(schema.PageQuery, request.query)
-    async with request.app[PARTS].db.read() as conn:
-        owner = await admission.resolve_worker(conn, account_id, name)
-        found, total = await workers.versions_page(
-            conn, account_id, owner.worker_id, offset=asked.offset, limit=asked.per_page
-        )
+    asked, found, total = await _versions(request)
     views = [version_view(one) for one in found]
     return envelope.page(views, page=asked.page, per_page=asked.per_page, total=total)
 
 
 async def show_version(request: web.Request) -> web.Response:
     """Answer one version, by UUID, prefix or ``latest``."""
-    account_id = await auth.account(request)
-    name = named_worker(request, more=schema.version(request.match_info["version"]))
-    async with request.app[PARTS].db.read() as conn:
-        owner = await admission.resolve_worker(conn, account_id, name)
-        found = await admission.resolve_version(conn, owner, request.match_info["version"])
-    return envelope.ok(version_view(found))
+    return envelope.ok(version_view(await _version(request)))
 
 
 def worker_view(worker: Worker) -> dict[str, Any]:
@@ -96,6 +84,21 @@ def version_view(version: Version) -> dict[str, Any]:
 
 async def list_script_versions(request: web.Request) -> web.Response:
     """Answer one page of a Worker's versions in the older shape, newest first."""
+    asked, found, total = await _versions(request)
+    items = [script_version_view(one) for one in found]
+    info = envelope.page_info(
+        page=asked.page, per_page=asked.per_page, count=len(items), total=total
+    )
+    return envelope.ok({"items": items}, info=info)
+
+
+async def show_script_version(request: web.Request) -> web.Response:
+    """Answer one version in the older shape."""
+    return envelope.ok(script_version_view(await _version(request)))
+
+
+async def _versions(request: web.Request) -> tuple[schema.PageQuery, tuple[Version, ...], int]:
+    """Read the page of versions a request asks for, and how many there are."""
     account_id = await auth.account(request)
     name = named_worker(request)
     asked = schema.query(schema.PageQuery, request.query)
@@ -104,27 +107,16 @@ async def list_script_versions(request: web.Request) -> web.Response:
         found, total = await workers.versions_page(
             conn, account_id, owner.worker_id, offset=asked.offset, limit=asked.per_page
         )
-    items = [script_version_view(one) for one in found]
-    return envelope.ok(
-        {"items": items},
-        info={
-            "page": asked.page,
-            "per_page": asked.per_page,
-            "count": len(items),
-            "total_count": total,
-            "total_pages": -(-total // asked.per_page),
-        },
-    )
+    return asked, found, total
 
 
-async def show_script_version(request: web.Request) -> web.Response:
-    """Answer one version in the older shape."""
+async def _version(request: web.Request) -> Version:
     account_id = await auth.account(request)
-    name = named_worker(request, more=schema.version(request.match_info["version"]))
+    text = request.match_info["version"]
+    name = named_worker(request, more=schema.version(text))
     async with request.app[PARTS].db.read() as conn:
         owner = await admission.resolve_worker(conn, account_id, name)
-        found = await admission.resolve_version(conn, owner, request.match_info["version"])
-    return envelope.ok(script_version_view(found))
+        return await admission.resolve_version(conn, owner, text)
 
 
 def script_version_view(version: Version) -> dict[str, Any]:
